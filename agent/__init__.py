@@ -1,0 +1,1 @@
+"""Runtime: the daemon, its HTTP interface, its child processes and its command line."""

@@ -1,0 +1,1 @@
+"""The HTTP interface, one file an API. JSON becomes records here and nowhere else."""

@@ -1,0 +1,1 @@
+"""Facts: what was said, sampled and stored. Knows nothing of judgements, weights or HTTP."""

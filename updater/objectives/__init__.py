@@ -1,0 +1,1 @@
+"""One file a learning method: from an encoded example to a loss."""
