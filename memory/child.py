@@ -1,5 +1,7 @@
 """The child's side of being a child: die with the parent, stay polite. Imported before torch by every child.
 
+Also what a pass may ask of its parent: `RunChild`, implemented by agent/supervisor.py.
+
 Threads and OMP_WAIT_POLICY are set by the parent in the child's environment (agent/supervisor.py), because they
 must be there before torch is loaded.
 """
@@ -8,11 +10,38 @@ import ctypes
 import os
 import signal
 import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
 
 PARENT_PIPE_FD = "JOURNEYMAN_PARENT_PIPE"
 """Environment variable: the read end of a pipe whose write end only the parent holds."""
 
 _PR_SET_PDEATHSIG = 1
+
+
+class ChildFailed(RuntimeError):
+    """A child ended badly; the message is its own last line, or how it ended."""
+
+
+class RunChild(Protocol):
+    """Runs `python -m module workdir` to its end, in the daemon's own session.
+
+    Standard output is read line by line (progress as JSON lines goes to `on_line`), standard error goes to
+    `workdir/stderr.log`. The parent sets threads and niceness; the child need not. Cancelling the call kills the
+    child. Raises ChildFailed on a non-zero exit, a signal, or when `timeout_s` is over.
+    """
+
+    async def __call__(
+        self,
+        module: str,
+        workdir: Path,
+        *,
+        threads: int,
+        niceness: int,
+        timeout_s: float,
+        on_line: Callable[[str], None] | None = None,
+    ) -> None: ...
 
 
 def die_with_parent() -> None:
