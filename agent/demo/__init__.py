@@ -1,1 +1,1 @@
-"""The demonstration: simulated users and the only code that knows what they want."""
+"""The demonstration: simulated people who want something, and what became of it. It reaches the daemon by HTTP only."""
