@@ -1,8 +1,9 @@
 """Says when a pass is due: every so often, at cron times, after so many interactions, or because someone asks.
 
-APScheduler is a clock here and nothing else: the whole body of a job sets an event, and the pass runs in the daemon's own
-task group. (APScheduler logs and drops what a job raises, and cancels running jobs at shutdown.) `every` counts from the
-last run, which the store remembers, so a daemon that was off catches up once. This module does not know what a pass does.
+APScheduler is a clock here and nothing else: the whole body of a job sets an event, and the pass runs in the task
+group of the daemon. (APScheduler logs and drops what a job raises, and cancels running jobs at shutdown.) `every` counts
+from the last run, which the store remembers, so a daemon that was off catches up once. This module does not know what a
+pass does.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Self
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
@@ -85,7 +87,7 @@ class Clock:
         times = [job.next_run_time for job in jobs if job is not None and job.next_run_time is not None]
         return min(times, default=None)
 
-    def __enter__(self) -> "Clock":
+    def __enter__(self) -> Self:
         self._scheduler.start()
         return self
 
@@ -122,10 +124,7 @@ def _name_weekday_part(part: str) -> str:
     if match is None:
         return part
     first, last, step = match.groups()
-    if last is None:
-        end = 6 if step is not None else int(first)
-    else:
-        end = int(last)
+    end = int(last) if last is not None else 6 if step is not None else int(first)
     if end < int(first):
         raise ValueError(f"weekday range {part!r} runs backwards")
     days = range(int(first), end + 1, int(step or 1))

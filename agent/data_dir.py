@@ -1,7 +1,7 @@
 """The data directory: who owns it, and where things lie in it. Everything the daemon keeps is below this one folder.
 
-state.sqlite is the store's; models/, versions/, updates/ and index/ are written by temp name, fsync and rename; run/ has
-the sockets; daemon.json says where a running daemon listens and is there only while one does.
+state.sqlite is the store's; models/, versions/, updates/ and index/ are written by temp name, fsync and rename; run/
+has the sockets; daemon.json says where a running daemon listens and is there only while one does.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class DataDir:
 
 @contextmanager
 def hold_data_dir(path: Path) -> Iterator[DataDir]:
-    """Create the directory where it is missing, lock it, and tidy what a killed daemon left. Raises DataDirInUseError."""
+    """Create the directory where it is missing, lock it, tidy what a killed daemon left. Raises DataDirInUseError."""
     path = path.absolute()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
