@@ -47,7 +47,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def finish(figure: Figure, *, started: float) -> int:
-    """Print how long it took and, last, the JSON line. `started`: time.perf_counter() at the start. Gives the exit code."""
+    """Print how long it took since `started` (perf_counter) and, last, the JSON line; gives the exit code."""
     seconds = time.perf_counter() - started
     console.print(f"{figure.name}: {seconds:.1f} s")
     line = {

@@ -48,9 +48,7 @@ async def running_daemon(
     on_wait: Callable[[float], None] | None = None,
 ) -> AsyncIterator[RunningDaemon]:
     """Start a daemon on `data_dir`, wait until it is ready, and drain it at the end of the block."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (data_dir / "daemon.json").unlink(missing_ok=True)  # of a daemon that was killed: ours writes its own after bind
-    log_path = data_dir / "serve.log"
+    log_path = _prepare(data_dir)
     with log_path.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -69,6 +67,13 @@ async def running_daemon(
         yield RunningDaemon(url=url, pid=process.pid, data_dir=data_dir, log_path=log_path)
     finally:
         await _stop(process)
+
+
+def _prepare(data_dir: Path) -> Path:
+    """Make the directory, forget the address of a daemon that was killed, and give the path of the new one's log."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (data_dir / "daemon.json").unlink(missing_ok=True)
+    return data_dir / "serve.log"
 
 
 async def _wait_until_ready(

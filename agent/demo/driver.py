@@ -7,8 +7,9 @@ Knows routes and headers, not what a good answer is (agent/demo/oracle.py) nor h
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 
@@ -23,9 +24,10 @@ CONCURRENCY = 12
 POLL_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_S = 600.0
 
-type Record = Mapping[str, Any]
+R = TypeVar("R")
+Record = Mapping[str, Any]
 """A record of the store as /admin shows it."""
-type OnProgress = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with a stage, how much is done, and of how much."""
 
 
@@ -123,7 +125,7 @@ async def serve_log(
     async def serve(visit: Visit) -> ServedVisit:
         return await _serve_visit(client, visit)
 
-    return await _gather_bounded([_bind(serve, visit) for visit in scenario.visits], "serving", on_progress)
+    return await _gather_bounded([partial(serve, visit) for visit in scenario.visits], "serving", on_progress)
 
 
 async def measure(
@@ -153,7 +155,7 @@ async def measure(
         )
 
     jobs = [(prompt, seed + index * samples + k) for index, prompt in enumerate(prompts) for k in range(samples)]
-    return await _gather_bounded([_bind(ask, job) for job in jobs], f"auditing {model}", on_progress)
+    return await _gather_bounded([partial(ask, job) for job in jobs], f"auditing {model}", on_progress)
 
 
 async def reflect(client: DaemonClient, *, on_progress: OnProgress | None = None) -> Record:
@@ -209,11 +211,7 @@ def _stage_of(status: Record) -> tuple[str, int, int]:
     return str(running.get("stage") or ""), int(running.get("done") or 0), int(running.get("total") or 0)
 
 
-def _bind[T, R](call: Callable[[T], Awaitable[R]], argument: T) -> Callable[[], Awaitable[R]]:
-    return lambda: call(argument)
-
-
-async def _gather_bounded[R](
+async def _gather_bounded(
     jobs: Sequence[Callable[[], Awaitable[R]]], stage: str, on_progress: OnProgress | None
 ) -> list[R]:
     """Results in the order of the jobs; the first failure ends the rest."""
