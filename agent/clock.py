@@ -1,9 +1,9 @@
 """Says when a pass is due: every so often, at cron times, after so many interactions, or because someone asks.
 
 APScheduler is a clock here and nothing else: the whole body of a job sets an event, and the pass runs in the task
-group of the daemon. (APScheduler logs and drops what a job raises, and cancels running jobs at shutdown.) `every` counts
-from the last run, which the store remembers, so a daemon that was off catches up once. This module does not know what a
-pass does.
+group of the daemon. (APScheduler logs and drops what a job raises, and cancels running jobs at shutdown.) `every`
+counts from the last run, which the store remembers: a daemon that was off catches up once. This module does not know
+what a pass does.
 """
 
 import asyncio
@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
+from zoneinfo import ZoneInfo
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _CATCH_UP_DELAY = timedelta(seconds=30)
 """A pass missed while the daemon was off waits until start-up is over."""
 
@@ -28,8 +30,19 @@ class Schedule:
 
     every_s: float | None = None
     cron: str | None = None
-    """Five fields, UTC; weekdays by name or by number as people count them (0 and 7 are Sunday)."""
+    """Five fields; weekdays by name or by number as people count them (0 and 7 are Sunday)."""
     after_interactions: int | None = None
+
+    @classmethod
+    def parse(cls, *, every: str, cron: str, after_interactions: int) -> Self:
+        """From the configuration's spelling, where an empty text and 0 mean off. Raises ValueError."""
+        if cron:
+            CronTrigger.from_crontab(name_weekdays(cron))
+        return cls(
+            every_s=parse_duration(every) if every else None,
+            cron=cron or None,
+            after_interactions=after_interactions or None,
+        )
 
 
 class Alarm:
@@ -66,8 +79,10 @@ class Alarm:
 class Clock:
     """Rings alarms at their times. Use as a context manager around the life of the daemon."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], *, timezone: str = "UTC") -> None:
         self._now = now
+        self._timezone = ZoneInfo(timezone)
+        """Of cron expressions. In UTC no hour is skipped or comes twice."""
         self._scheduler = AsyncIOScheduler(
             timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
@@ -79,7 +94,7 @@ class Clock:
             first = first_due(schedule.every_s, last_run_at=last_run_at, now=self._now())
             self._schedule(alarm, "every", trigger, next_run_time=first)
         if schedule.cron is not None:
-            trigger = CronTrigger.from_crontab(name_weekdays(schedule.cron), timezone=UTC)
+            trigger = CronTrigger.from_crontab(name_weekdays(schedule.cron), timezone=self._timezone)
             self._schedule(alarm, "cron", trigger)
 
     def next_due(self, alarm: Alarm) -> datetime | None:
@@ -99,6 +114,14 @@ class Clock:
             alarm.ring(reason)
 
         self._scheduler.add_job(ring, trigger, id=f"{alarm.name}/{reason}", replace_existing=True, **options)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a text such as 90s, 30m, 6h or 1.5d."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text.strip())
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"expected a duration such as 90s, 30m, 6h or 2d, got {text!r}")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def first_due(every_s: float, *, last_run_at: datetime | None, now: datetime) -> datetime:

@@ -1,6 +1,6 @@
 """What is asked of an engine and what it gives back, in token ids. The wire form is vLLM's (agent/inference)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -67,8 +67,8 @@ class AdapterRejected(InferenceError):
 class InferenceClient(Protocol):
     """The engine as reflection, updater and agent see it."""
 
-    def stream(self, request: CompletionRequest) -> AsyncIterator[CompletionChunk]:
-        """Sample; closing the iterator aborts the request in the engine."""
+    def stream(self, request: CompletionRequest) -> AsyncGenerator[CompletionChunk, None]:
+        """Sample; closing the generator aborts the request in the engine."""
         ...
 
     async def complete(self, request: CompletionRequest) -> Completion:
