@@ -1,0 +1,61 @@
+"""Are the published version's answers any good? As likely, to the teacher that was told the wish, as its own.
+
+The teacher is the frozen policy reading the question with the update's hint appended. It never sees the published
+version; quality is its mean logprob per token, over the version's answers and over answers it samples itself.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from agent.demo.daemon_process import RunningDaemon
+from agent.demo.driver import MAX_TOKENS, TEMPERATURE, DaemonClient, Record
+from agent.demo.oracle import Answer
+from benchmarks.common import bootstrap_interval
+from benchmarks.trained_policy import engine_of, policy_tokenizer
+from memory.completions import CompletionRequest, InferenceClient
+from memory.records import Message, SamplingParams
+from memory.tokens import Tokenizer
+from updater.hints import append_hint
+
+TEACHER = "base"
+SEED = 900_000_000
+TOLERANCE_NATS = 0.02
+"""Per token; below it the two count as equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """Mean logprob per token under the told teacher, nats."""
+
+    hint: str
+    ours: float
+    teachers_own: float
+    low: float
+    high: float
+    """95 % interval of the paired difference, ours minus the teacher's own."""
+
+    @property
+    def not_below(self) -> bool:
+        return self.high >= -TOLERANCE_NATS
+
+    @property
+    def line(self) -> str:
+        return f"{self.ours:.3f} against {self.teachers_own:.3f} nats a token; difference [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+async def teacher_quality(
+    daemon: RunningDaemon, client: DaemonClient, update: Record, answers: Sequence[Answer]
+) -> Quality:
+    hint = hint_of(update)
+    tokenizer = policy_tokenizer(daemon.data_dir)
+    prompts = [_told(tokenizer, answer.prompt, hint) for answer in answers]
+    served = await asyncio.gather(*(_token_ids(client, answer) for answer in answers))
+    async with engine_of(daemon) as engine:
+        own = await asyncio.gather(*(_ask(engine, tokenizer, prompt, index) for index, prompt in enumerate(prompts)))
+        ours_scored = await asyncio.gather(*map(_scorer(engine), prompts, served))
+        own_scored = await asyncio.gather(*map(_scorer(engine), prompts, own))
+    low, high = bootstrap_interval([a - b for a, b in zip(ours_scored, own_scored, strict=True)])
+    return Quality(hint=hint, ours=fmean(ours_scored), teachers_own=fmean(own_scored), low=low, high=high)
