@@ -6,6 +6,9 @@ from typing import Protocol
 
 from memory.records import FinishReason, SamplingParams
 
+TopLogprobs = tuple[tuple[int, float], ...]
+"""(token id, logprob) pairs of one position, most probable first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
@@ -28,8 +31,8 @@ class CompletionChunk:
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    top_logprobs: tuple[tuple[tuple[int, float], ...], ...] = ()
-    """Per token: (token id, logprob) pairs, most probable first; empty unless asked for."""
+    top_logprobs: tuple[TopLogprobs, ...] = ()
+    """Per token; empty unless asked for."""
     finish_reason: FinishReason | None = None
 
 
@@ -48,8 +51,8 @@ class PromptScore:
 
     logprobs: tuple[float, ...]
     """(T - 1,) log p(token[t] | token[<t]) for t = 1 .. T-1."""
-    top: tuple[tuple[tuple[int, float], ...], ...] = ()
-    """(T - 1) rows of (token id, logprob), most probable first; empty unless asked for."""
+    top: tuple[TopLogprobs, ...] = ()
+    """(T - 1) rows; empty unless asked for."""
 
 
 class InferenceError(RuntimeError):
