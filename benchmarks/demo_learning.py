@@ -19,7 +19,7 @@ from agent.demo.oracle import Summary, summarise
 from agent.demo.report import TITLES, summary_cells
 from agent.demo.scenario import Kind
 from benchmarks.common import QUICK, Figure, console, finish, print_table, sabotage
-from benchmarks.learning_arms import (
+from benchmarks.learning.arms import (
     Answers,
     Learned,
     Plan,
@@ -30,7 +30,7 @@ from benchmarks.learning_arms import (
     serve,
     ungated_arm,
 )
-from benchmarks.learning_checks import Check, check_arms, check_seed, harm_of
+from benchmarks.learning.checks import Check, check_arms, check_seed, harm_of
 
 SEEDS = (0,) if QUICK else (0, 1, 2)
 TARGET_SHARE = 0.85

@@ -129,8 +129,8 @@ def _name_of(process: psutil.Process, daemon_pid: int) -> str:
     """The module a child runs; the daemon by its role."""
     if process.pid == daemon_pid:
         return "daemon"
-    words = process.cmdline()
-    return words[words.index("-m") + 1] if "-m" in words else process.name()
+    words: list[str] = process.cmdline()
+    return words[words.index("-m") + 1] if "-m" in words else str(process.name())
 
 
 def _judge(

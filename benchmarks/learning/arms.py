@@ -1,6 +1,6 @@
 """The arms of demo_learning: what each does with the log, and what it measures. Each has a data directory of its own.
 
-Knows how to drive daemons, not what has to hold (benchmarks/learning_checks.py).
+Knows how to drive daemons, not what has to hold (benchmarks/learning/checks.py).
 """
 
 import shutil
@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.teacher_quality import Quality, teacher_quality
-
 from agent.demo.daemon_process import running_daemon
 from agent.demo.driver import DaemonClient, Record, measure, reflect, serve_log, update
 from agent.demo.oracle import Answer
 from agent.demo.run import AUDIT_SEED
 from agent.demo.scenario import Kind, audit_items, make_scenario
 from agent.demo.users import CONTRARY_SAYINGS, QUESTION_USERS, Wish
-from benchmarks.log_rewrite import Rewrite, permuted, rewrite_log, with_other_words
-from benchmarks.trained_policy import engine_of, policy_tokenizer, sample_answers
-from benchmarks.ungated_training import train_without_replay_or_gate
+from benchmarks.learning.log_rewrite import Rewrite, permuted, rewrite_log, with_other_words
+from benchmarks.learning.teacher_quality import Quality, teacher_quality
+from benchmarks.learning.trained_policy import engine_of, policy_tokenizer, sample_answers
+from benchmarks.learning.ungated_training import train_without_replay_or_gate
 
 Answers = Mapping[Kind, list[Answer]]
 
@@ -83,7 +82,7 @@ class Learned:
 
     @property
     def published(self) -> bool:
-        return self.update["status"] == "published"
+        return bool(self.update["status"] == "published")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

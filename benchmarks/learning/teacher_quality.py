@@ -8,17 +8,19 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
+
+from updater.hints import append_hint
 
 from agent.demo.daemon_process import RunningDaemon
 from agent.demo.driver import MAX_TOKENS, TEMPERATURE, DaemonClient, Record
 from agent.demo.oracle import Answer
 from benchmarks.common import bootstrap_interval
-from benchmarks.trained_policy import engine_of, policy_tokenizer
+from benchmarks.learning.trained_policy import engine_of, policy_tokenizer
 from memory.completions import CompletionRequest, InferenceClient
 from memory.records import Message, SamplingParams
 from memory.tokens import Tokenizer
-from updater.hints import append_hint
 
 TEACHER = "base"
 SEED = 900_000_000
@@ -43,7 +45,8 @@ class Quality:
 
     @property
     def line(self) -> str:
-        return f"{self.ours:.3f} against {self.teachers_own:.3f} nats a token; difference [{self.low:+.3f}, {self.high:+.3f}]"
+        bounds = f"[{self.low:+.3f}, {self.high:+.3f}]"
+        return f"{self.ours:.3f} against {self.teachers_own:.3f} nats a token; difference {bounds}"
 
 
 async def teacher_quality(
@@ -55,7 +58,38 @@ async def teacher_quality(
     served = await asyncio.gather(*(_token_ids(client, answer) for answer in answers))
     async with engine_of(daemon) as engine:
         own = await asyncio.gather(*(_ask(engine, tokenizer, prompt, index) for index, prompt in enumerate(prompts)))
-        ours_scored = await asyncio.gather(*map(_scorer(engine), prompts, served))
-        own_scored = await asyncio.gather(*map(_scorer(engine), prompts, own))
+        ours_scored = await asyncio.gather(*map(partial(_mean_logprob, engine), prompts, served))
+        own_scored = await asyncio.gather(*map(partial(_mean_logprob, engine), prompts, own))
     low, high = bootstrap_interval([a - b for a, b in zip(ours_scored, own_scored, strict=True)])
     return Quality(hint=hint, ours=fmean(ours_scored), teachers_own=fmean(own_scored), low=low, high=high)
+
+
+def hint_of(update: Record) -> str:
+    """The wish that the update taught, from its own plan."""
+    targets = json.loads(update["plan_json"])["targets"]
+    return str(max(targets, key=lambda target: target["num_lessons"])["hint"])
+
+
+def _told(tokenizer: Tokenizer, question: str, hint: str) -> tuple[int, ...]:
+    return tokenizer.render_chat(append_hint([Message(role="user", content=question)], hint))
+
+
+async def _token_ids(client: DaemonClient, answer: Answer) -> tuple[int, ...]:
+    """Exactly what was sampled for an audited answer, from the store."""
+    row = await client.get(f"/admin/interactions/{answer.interaction_id}")
+    return tuple(row["token_ids"])
+
+
+async def _ask(engine: InferenceClient, tokenizer: Tokenizer, prompt: tuple[int, ...], index: int) -> tuple[int, ...]:
+    request = CompletionRequest(
+        model=TEACHER,
+        prompt_token_ids=prompt,
+        sampling=SamplingParams(temperature=TEMPERATURE, max_tokens=MAX_TOKENS, seed=SEED + index),
+        stop_token_ids=tokenizer.stop_token_ids,
+    )
+    return (await engine.complete(request)).token_ids
+
+
+async def _mean_logprob(engine: InferenceClient, prompt: tuple[int, ...], completion: tuple[int, ...]) -> float:
+    score = await engine.score(TEACHER, prompt + completion)
+    return fmean(score.logprobs[len(prompt) - 1 :])

@@ -9,7 +9,7 @@ from typing import Any
 from agent.demo.oracle import Answer, summarise
 from agent.demo.scenario import Kind
 from benchmarks.common import bootstrap_interval
-from benchmarks.learning_arms import Answers, Arm, Learned
+from benchmarks.learning.arms import Answers, Arm, Learned
 
 TARGET_SHARE = 0.85
 FROZEN_MAX_SHARE = 0.15

@@ -30,7 +30,7 @@ def policy_tokenizer(data_dir: Path) -> Tokenizer:
 @asynccontextmanager
 async def engine_of(daemon: RunningDaemon) -> AsyncIterator[InferenceClient]:
     announced = json.loads((daemon.data_dir / "daemon.json").read_text(encoding="utf-8"))
-    async with EngineClient(Path(announced["admin_socket"]).with_name("engine.sock")) as engine:
+    async with EngineClient(socket_path=str(Path(announced["admin_socket"]).with_name("engine.sock"))) as engine:
         yield engine
 
 

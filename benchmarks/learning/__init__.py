@@ -1,0 +1,1 @@
+"""The parts of demo_learning: arms, what has to hold, and the rewriting of a log."""
