@@ -11,3 +11,18 @@ class MemorySettings(BaseModel):
     recall_deadline_s: float = Field(
         0.5, gt=0, le=30, description="Seconds that recall may wait for the embedder before it is lexical only."
     )
+    recall_limit: int = Field(
+        4, ge=0, le=50, description="Earlier interactions put before an answer, at most; 0 turns recall off."
+    )
+    recall_max_tokens: int = Field(
+        400, ge=32, le=16384, description="Tokens that recalled memory may take in a prompt."
+    )
+    min_cosine: float = Field(
+        0.45, ge=0, le=1, description="Cosine from which an earlier interaction is worth recalling for its meaning."
+    )
+    min_coverage: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="Share of a question's content words, two at least, from which it is for its words.",
+    )
