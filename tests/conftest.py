@@ -1,0 +1,32 @@
+"""What all tests share: few threads, and the starter models, prepared once per machine."""
+
+import os
+
+# Before torch is loaded by whoever loads it first: two test runs on a small machine must not fight over its cores.
+for _variable, _value in (
+    ("OMP_NUM_THREADS", "1"),
+    ("OMP_WAIT_POLICY", "PASSIVE"),
+    ("TOKENIZERS_PARALLELISM", "false"),
+    ("HF_HUB_OFFLINE", "1"),
+):
+    os.environ.setdefault(_variable, _value)
+
+import pytest  # noqa: E402
+
+from agent.config import model_cache_dir  # noqa: E402
+from agent.sources import PreparedModel, prepare  # noqa: E402
+from agent.tables import Settings  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def starter_model() -> PreparedModel:
+    """The policy that a new daemon starts with; fetched and converted by the first test that asks for it."""
+    settings = Settings()
+    return prepare(settings.policy.source, model_cache_dir(settings), report=lambda *_: None)
+
+
+@pytest.fixture(scope="session")
+def starter_embedder() -> PreparedModel:
+    """The embedder that a new daemon starts with."""
+    settings = Settings()
+    return prepare(settings.embedder.source, model_cache_dir(settings), report=lambda *_: None)

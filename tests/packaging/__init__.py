@@ -1,0 +1,1 @@
+"""Tests of configuration, model sources and the command line."""
