@@ -122,9 +122,19 @@ class Turn:
         for sampler in self.samplers:
             sampler.cancel()
 
-    async def deltas(self) -> AsyncIterator[Delta]:
-        """Text as it may be sent. Ends after the turn is durable; raises what kept it from being so."""
-        while (delta := await self._deltas.get()) is not None:
-            yield delta
+    async def deltas(self, *, pause_s: float | None = None) -> AsyncIterator[Delta | None]:
+        """Text as it may be sent, and None whenever nothing came for `pause_s`.
+
+        Ends after the turn is durable; raises what kept it from being so.
+        """
+        while not (self.stored.is_set() and self._deltas.empty()):
+            try:
+                async with asyncio.timeout(pause_s):
+                    delta = await self._deltas.get()
+            except TimeoutError:
+                yield None
+                continue
+            if delta is not None:
+                yield delta
         if self.failure is not None:
             raise self.failure

@@ -1,0 +1,98 @@
+"""The HTTP application: routes and the middlewares around them. Whatever a handler raises becomes an answer here."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+
+from agent.api import admin, chat, feedback, health, models
+from agent.api.auth import authenticate, check_origin, require_admin
+from agent.api.context import CONTEXT, Context
+from agent.api.errors import INTERNAL, ApiError, api_error
+from memory.records import new_id
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_OPEN_PATHS = ("/healthz", "/readyz")
+"""Answered without a key."""
+
+
+def build_app(context: Context) -> web.Application:
+    app = web.Application(
+        middlewares=[answer_and_count, guard], client_max_size=int(context.server.max_body_mib * 1024 * 1024)
+    )
+    app[CONTEXT] = context
+    app.router.add_routes(
+        [
+            web.post("/v1/chat/completions", chat.complete_chat),
+            web.get("/v1/models", models.list_models),
+            web.get("/v1/models/{id}", models.get_model),
+            web.post("/v1/feedback", feedback.add_feedback),
+            web.get("/healthz", health.healthz),
+            web.get("/readyz", health.readyz),
+            web.get("/metrics", health.metrics),
+            web.get("/admin/status", admin.status),
+            web.post("/admin/reflect", admin.start_reflect),
+            web.get("/admin/passes", admin.list_passes),
+            web.get("/admin/passes/{id}", admin.get_pass),
+            web.get("/admin/reflections", admin.list_reflections),
+            web.get("/admin/clusters", admin.list_clusters),
+            web.post("/admin/update", admin.start_update),
+            web.get("/admin/updates", admin.list_updates),
+            web.get("/admin/updates/{id}", admin.get_update),
+            web.get("/admin/versions", admin.list_versions),
+            web.post("/admin/rollback", admin.roll_back),
+            web.get("/admin/interactions", admin.list_interactions),
+            web.get("/admin/interactions/{id}", admin.get_interaction),
+            web.get("/admin/why/{id}", admin.why),
+        ]
+    )
+    return app
+
+
+@web.middleware
+async def answer_and_count(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Give every request an id, every error the shape clients read, and every answer a place in the metrics."""
+    request_id = request["request_id"] = new_id("req")
+    started_s = time.monotonic()
+    try:
+        response = await handler(request)
+    except Exception as error:  # noqa: BLE001 - the edge: every error becomes a status here, and nowhere else
+        response = _answer_error(error, request)
+    if not response.prepared:
+        response.headers["X-Request-Id"] = request_id
+    _count(request, response.status, time.monotonic() - started_s)
+    return response
+
+
+@web.middleware
+async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Host, Origin and key, before anything is read. Deny by default: only health is open."""
+    context = request.app[CONTEXT]
+    check_origin(request, context.server)
+    if request.path not in _OPEN_PATHS:
+        authenticate(request, context.server, user=None)
+    if request.path.startswith("/admin"):
+        require_admin(request, context.server)
+    return await handler(request)
+
+
+def _answer_error(error: Exception, request: web.Request) -> web.Response:
+    answer = api_error(error)
+    if answer.code == INTERNAL:
+        log.error("request failed", path=request.path, request_id=request["request_id"], exc_info=error)
+    return _error_response(answer)
+
+
+def _error_response(answer: ApiError) -> web.Response:
+    return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+
+
+def _count(request: web.Request, status: int, seconds: float) -> None:
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else "none"
+    metrics = request.app[CONTEXT].metrics
+    metrics.http_requests.labels(route, str(status)).inc()
+    metrics.http_seconds.labels(route).observe(seconds)
