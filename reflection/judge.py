@@ -58,19 +58,24 @@ def judge(
 
 def _decide(interaction: Interaction, evidence: Sequence[Evidence]) -> tuple[float, str] | str:
     """(score in [0, 1], reason), or the reason for abstaining."""
-    if interaction.outcome is Outcome.FAILED:
-        if interaction.cause is Cause.POLICY:
-            return 0.0, "the policy's own failure"
+    if interaction.outcome is Outcome.FAILED and interaction.cause is not Cause.POLICY:
         return f"served with a fault that is not the policy's: {interaction.cause}"
+    if interaction.outcome is Outcome.FAILED:
+        return 0.0, "the policy's own failure"
     ratings = [row.score for row in evidence if row.kind is not EvidenceKind.NEXT_TURN and row.score is not None]
     if ratings:
         return _decide_by_ratings(ratings)
     if _correction(evidence) is not None:
         return 0.0, "someone gave the answer that should have been given"
-    next_turn = next((row for row in evidence if row.kind is EvidenceKind.NEXT_TURN), None)
-    if next_turn is not None and next_turn.score is not None:
-        mood = "asked for it otherwise" if next_turn.score < 0 else "was content"
-        return _to_unit(next_turn.score), f"the user's next turn: {mood}"
+    next_turn = next((row.score for row in evidence if row.kind is EvidenceKind.NEXT_TURN), None)
+    if next_turn is not None:
+        return _to_unit(
+            next_turn
+        ), f"the user's next turn {'asked for it otherwise' if next_turn < 0 else 'was content'}"
+    return _why_silent(interaction, evidence)
+
+
+def _why_silent(interaction: Interaction, evidence: Sequence[Evidence]) -> str:
     if interaction.finish_reason is FinishReason.ABORT:
         return "the client left before the answer ended"
     return "the evidence says nothing of good or bad" if evidence else "nobody said anything of it"

@@ -1,8 +1,9 @@
 """What the user's next turn says about the answer before it: bad, good, or nothing that can be known.
 
-A transparent linear model over cue families (reflection/rubrics), no network, no state. It abstains on new questions and on anything weak: an unknown is never a bad mark. It does not know what the user wants, only
-whether the words are about the answer, and it hands those words on unchanged. Source: notes B4 (Don-Yehiya et al.
-2024; user satisfaction sets: negation and correction cues carry most of the signal, similarity little).
+A transparent linear model over cue families (reflection/rubrics); no network, no state. It abstains on new questions
+and on anything weak: an unknown is never a bad mark. It does not know what the user wants, only whether the words are
+about the answer, and it hands those words on unchanged. Source: notes B4 (Don-Yehiya et al. 2024; on sets with human
+satisfaction marks, negation and correction cues carry most of the signal, similarity little).
 """
 
 import math
