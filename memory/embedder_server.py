@@ -24,7 +24,8 @@ from memory.child import die_with_parent, lower_priority
 NICENESS = 10
 MAX_TEXTS = 256
 MAX_CHARACTERS = 20_000  # of one text: far more than the model reads, little enough to tokenize at once
-BATCH = 8  # texts a forward pass: a person's question waits behind one of these, not behind a whole request
+BATCH = 8  # texts a forward pass, and
+BATCH_CHARACTERS = 2_000  # of them together: a person's question waits behind one pass, not behind a whole request
 MAX_BODY_BYTES = 16 * 2**20
 _FINGERPRINTED = (".json", ".safetensors", ".txt", ".model")
 
@@ -69,9 +70,9 @@ class EmbedderServer:
 
     async def _embed(self, model: Any, texts: list[str]) -> NDArray[np.float32]:
         parts = []
-        for start in range(0, len(texts), BATCH):
+        for batch in split_into_batches(texts):
             async with self._turn:
-                parts.append(await asyncio.to_thread(_encode, model, texts[start : start + BATCH]))
+                parts.append(await asyncio.to_thread(_encode, model, batch))
         return np.concatenate(parts)
 
 
@@ -112,6 +113,19 @@ def fingerprint(model_dir: Path, dim: int) -> str:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
             digest.update(f"{path.relative_to(model_dir)} {content}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def split_into_batches(texts: list[str]) -> list[list[str]]:
+    """Consecutive texts, few enough and short enough to be one forward pass; a long text is a batch of its own."""
+    batches: list[list[str]] = []
+    num_characters = 0
+    for text in texts:
+        num_characters += len(text)
+        if not batches or len(batches[-1]) == BATCH or num_characters > BATCH_CHARACTERS:
+            batches.append([])
+            num_characters = len(text)
+        batches[-1].append(text)
+    return batches
 
 
 def main() -> None:

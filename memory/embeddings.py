@@ -52,6 +52,18 @@ class Embeddings:
 
         return await self._database.read(read)
 
+    async def watermark(self, embed_id: str, kind: str) -> str:
+        """Names this state of the vectors: it changes whenever one comes or goes."""
+        wanted = select(func.count(), func.max(_table.c.seq)).where(
+            _table.c.embed_id == embed_id, _table.c.kind == kind
+        )
+
+        def read(connection: Connection) -> str:
+            num_vectors, newest = connection.execute(wanted).one()
+            return f"{embed_id}/{kind}/{num_vectors}/{newest or 0}"
+
+        return await self._database.read(read)
+
     async def for_ids(self, embed_id: str, kind: str, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """(D,) vectors by interaction, where there are any."""
         is_wanted = (_table.c.embed_id == embed_id) & (_table.c.kind == kind) & among(_table.c.interaction_id, ids)

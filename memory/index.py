@@ -109,8 +109,8 @@ class VectorIndex:
         if manifest["watermark"] != watermark or manifest["sha256"] != hashlib.sha256(data).hexdigest():
             return None
         index = cls(manifest["dim"] or None)
-        vectors = np.frombuffer(data, dtype="<f4").reshape(len(manifest["ids"]), -1) if data else np.zeros((0, 0))
-        index.add(manifest["ids"], manifest["principals"], vectors.astype(np.float32))
+        vectors = np.frombuffer(data, dtype="<f4").reshape(-1, max(manifest["dim"], 1))
+        index.add(manifest["ids"], manifest["principals"], vectors)
         return index
 
     def _register(self, interaction_id: str, principal: str) -> None:
@@ -122,6 +122,7 @@ class VectorIndex:
 
     def _partition(self, principal: str) -> Any:
         if principal not in self._partitions:
+            assert self.dim is not None
             self._partitions[principal] = faiss.IndexIDMap2(faiss.IndexFlatIP(self.dim))
         return self._partitions[principal]
 

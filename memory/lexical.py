@@ -45,13 +45,12 @@ def owner_term(principal: str) -> str:
     return "p" + hashlib.sha256(principal.encode(errors="surrogatepass")).hexdigest()[:24] + "0"
 
 
-def coverage(question: str, text: str) -> float:
-    """Share in [0, 1] of the question's content words that occur in `text`, endings aside."""
+def shared_words(question: str, text: str) -> tuple[int, float]:
+    """How many of the question's content words occur in `text`, endings aside, and their share in [0, 1]."""
     wanted = {stem(word) for word in content_words(question)}
-    if not wanted:
-        return 0.0
     present = {stem(word.lower()) for word in _WORD.findall(text)}
-    return len(wanted & present) / len(wanted)
+    num_shared = len(wanted & present)
+    return num_shared, num_shared / len(wanted) if wanted else 0.0
 
 
 def stem(word: str) -> str:

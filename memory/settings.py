@@ -18,7 +18,7 @@ class MemorySettings(BaseModel):
         400, ge=32, le=16384, description="Tokens that recalled memory may take in a prompt."
     )
     min_cosine: float = Field(
-        0.45, ge=0, le=1, description="Cosine from which an earlier interaction is worth recalling for its meaning."
+        0.4, ge=0, le=1, description="Cosine from which an earlier interaction is worth recalling for its meaning."
     )
     min_coverage: float = Field(
         0.5,
