@@ -25,7 +25,6 @@ _REPEAT_WEIGHT = 3.0
 _ABSTAIN_BAND = 0.15
 """Probabilities within this distance of one half are no signal (notes B4)."""
 _REPEAT_RATIO = 0.82
-_REPEAT_COSINE = 0.95
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 
@@ -40,8 +39,6 @@ class Exchange:
     """What the policy said to it."""
     turn: str
     """What the user said next."""
-    cosine: float | None = None
-    """Of the two user turns' request vectors, where both are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +79,13 @@ def read_next_turn(exchange: Exchange) -> Reading:
     )
 
 
-def exchange_of(messages: Sequence[Message], *, cosine: float | None = None) -> Exchange | None:
+def exchange_of(messages: Sequence[Message]) -> Exchange | None:
     """The last user turn and what it follows, from a request's own messages; None where nothing was answered yet."""
     turns = [message for message in messages if message.role in {"user", "assistant"}]
     if len(turns) < 3 or turns[-1].role != "user" or turns[-2].role != "assistant":
         return None
     question = next((m.content for m in reversed(turns[:-2]) if m.role == "user"), "")
-    return Exchange(question=question, answer=turns[-2].content, turn=turns[-1].content, cosine=cosine)
+    return Exchange(question=question, answer=turns[-2].content, turn=turns[-1].content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +125,6 @@ def _is_repeat(exchange: Exchange) -> bool:
     before, after = normalise(exchange.question), normalise(exchange.turn)
     if not before or len(after.split()) < 3:
         return False
-    if exchange.cosine is not None and exchange.cosine >= _REPEAT_COSINE:
-        return True
     is_new_subject = bool(content_words(after) - content_words(before))  # Austria is not Australia
     return not is_new_subject and SequenceMatcher(None, before, after, autojunk=False).ratio() >= _REPEAT_RATIO
 
