@@ -1,0 +1,105 @@
+"""LoRA adapters on disk: read, scale, measure and check. numpy and safetensors only, so the daemon may import it."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from updater.training import ADAPTER_CONFIG_FILE, ADAPTER_FILE, MANIFEST_FILE, Manifest
+
+Tensors = dict[str, NDArray[np.float32]]
+
+
+class AdapterUnusable(ValueError):  # noqa: N818 - names what is the case
+    """An adapter directory that must not be published; the message is the reason."""
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_tensors(directory: Path) -> Tensors:
+    """All tensors of a PEFT directory. Raises AdapterUnusable when the file is missing, truncated or not finite."""
+    path = directory / ADAPTER_FILE
+    try:
+        tensors: Tensors = load_file(path)
+    except FileNotFoundError:
+        raise AdapterUnusable(f"{path.name} is missing") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise AdapterUnusable(f"{path.name} cannot be read (truncated or damaged): {error}") from error
+    broken = [name for name, tensor in tensors.items() if not np.isfinite(tensor).all()]
+    if broken:
+        raise AdapterUnusable(f"{path.name} has values that are not finite, first in {broken[0]}")
+    return tensors
+
+
+def weight_deltas(directory: Path | None) -> Tensors:
+    """Per adapted layer the product scale * B A, shape (out, in); empty for the base."""
+    if directory is None:
+        return {}
+    config = json.loads((directory / ADAPTER_CONFIG_FILE).read_text())
+    scale = config["lora_alpha"] / config["r"]
+    tensors = read_tensors(directory)
+    downs = {name: tensor for name, tensor in tensors.items() if ".lora_A." in name}
+    return {name: scale * (tensors[name.replace(".lora_A.", ".lora_B.")] @ down) for name, down in downs.items()}
+
+
+def delta_norm(directory: Path, parent: Path | None) -> float:
+    """Frobenius norm of the change against the parent, over all adapted layers."""
+    ours, theirs = weight_deltas(directory), weight_deltas(parent)
+    squares = (np.sum((delta - theirs.get(name, np.float32(0))) ** 2, dtype=np.float64) for name, delta in ours.items())
+    return float(np.sqrt(sum(squares)))
+
+
+def read_manifest(directory: Path) -> Manifest:
+    try:
+        return Manifest.model_validate_json((directory / MANIFEST_FILE).read_text())
+    except (OSError, ValidationError) as error:
+        raise AdapterUnusable(f"{MANIFEST_FILE} is missing or damaged") from error
+
+
+def check_adapter(directory: Path, *, sha256: str, base_fingerprint: str, parent: Path | None) -> None:
+    """Refuse what must never be served: another base, damaged bytes, values not finite, weights that did not move."""
+    belongs_to = read_manifest(directory).base_fingerprint
+    if belongs_to != base_fingerprint:
+        raise AdapterUnusable(f"trained on another base model ({belongs_to[:12]}, serving {base_fingerprint[:12]})")
+    tensors = read_tensors(directory)
+    found = sha256_of(directory / ADAPTER_FILE)
+    if found != sha256:
+        raise AdapterUnusable(f"{ADAPTER_FILE} has sha256 {found[:12]}, the trainer wrote {sha256[:12]}")
+    if not tensors:
+        raise AdapterUnusable(f"{ADAPTER_FILE} holds no tensors")
+    if delta_norm(directory, parent) == 0.0:
+        raise AdapterUnusable("no weight moved: the adapter equals its parent")
+
+
+def publish_directory(source: Path, target: Path) -> None:
+    """Copy a PEFT directory so that it is whole or absent: temporary name, fsync, rename, fsync of the parent."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        return
+    staging = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir()
+    for name in (ADAPTER_FILE, ADAPTER_CONFIG_FILE, MANIFEST_FILE):
+        shutil.copyfile(source / name, staging / name)
+        _fsync(staging / name)
+    _fsync(staging)
+    staging.rename(target)
+    _fsync(target.parent)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

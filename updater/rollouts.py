@@ -1,0 +1,97 @@
+"""Rollouts for the updater: sample fresh answers and score given ones, on the engine, behind live traffic."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memory.completions import CompletionRequest, InferenceClient
+from memory.records import SamplingParams
+
+PRIORITY = 20
+"""Judging and gate come after live traffic (0) and practice (10)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One fresh completion of one prompt."""
+
+    token_ids: tuple[int, ...]
+    ended: bool
+    """It ended by itself rather than at the token limit."""
+
+
+async def sample_answers(
+    engine: InferenceClient,
+    model: str,
+    prompts: Sequence[tuple[int, ...]],
+    *,
+    sampling: SamplingParams,
+    stop_token_ids: tuple[int, ...],
+    num_samples: int,
+) -> list[list[Answer]]:
+    """(prompts, samples) answers. The seed depends on prompt and sample only, so two models see coupled draws."""
+
+    async def answer(prompt_number: int, sample: int) -> Answer:
+        seed = (sampling.seed + 7919 * prompt_number + sample) % 2**31
+        request = CompletionRequest(
+            model=model,
+            prompt_token_ids=prompts[prompt_number],
+            sampling=replace(sampling, seed=seed, stop=()),
+            stop_token_ids=stop_token_ids,
+            priority=PRIORITY,
+        )
+        completion = await engine.complete(request)
+        return Answer(
+            token_ids=completion.token_ids,
+            ended=bool(completion.token_ids) and completion.token_ids[-1] in stop_token_ids,
+        )
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [[group.create_task(answer(p, s)) for s in range(num_samples)] for p in range(len(prompts))]
+    return [[task.result() for task in row] for row in tasks]
+
+
+class Scorer:
+    """Log-probabilities of whole completions, each (model, prompt, completion) asked of the engine only once."""
+
+    def __init__(self, engine: InferenceClient) -> None:
+        self._engine = engine
+        self._known: dict[tuple[str, tuple[int, ...], tuple[int, ...]], float] = {}
+
+    async def log_probabilities(
+        self, model: str, pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
+    ) -> list[float]:
+        """Per (prompt, completion) pair the sum of natural-log probabilities of the completion's tokens."""
+        new = [pair for pair in dict.fromkeys(pairs) if (model, *pair) not in self._known]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._score(model, prompt, completion)) for prompt, completion in new]
+        for pair, task in zip(new, tasks, strict=True):
+            self._known[(model, *pair)] = task.result()
+        return [self._known[(model, *pair)] for pair in pairs]
+
+    async def hindsight_log_ratios(
+        self,
+        model: str,
+        prompts: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+        answers: Sequence[Sequence[tuple[int, ...]]],
+    ) -> list[list[float]]:
+        """R(y) = log pi(y | x, hint) - log pi(y | x) in nats under one frozen model: (prompts, samples).
+
+        `prompts` are (plain, hinted) pairs. Label-free and graded: an answer that obeys the hint scores above zero,
+        one that ignores it below (SDPO from user follow-ups, arXiv 2603.12273).
+        """
+        flat = [(row, answer) for row, given in enumerate(answers) for answer in given]
+        hinted = await self.log_probabilities(model, [(prompts[row][1], answer) for row, answer in flat])
+        plain = await self.log_probabilities(model, [(prompts[row][0], answer) for row, answer in flat])
+        ratios: list[list[float]] = [[] for _ in answers]
+        for (row, _), told, untold in zip(flat, hinted, plain, strict=True):
+            ratios[row].append(told - untold)
+        return ratios
+
+    async def _score(self, model: str, prompt: tuple[int, ...], completion: tuple[int, ...]) -> float:
+        scored = await self._engine.score(model, prompt + completion, priority=PRIORITY)
+        return float(sum(scored.logprobs[len(prompt) - 1 :]))
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

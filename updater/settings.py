@@ -1,0 +1,22 @@
+"""The [updater] table: when an update is due and how it trains. Everything else is derived."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class UpdaterSettings(BaseModel):
+    """Defaults are the setting that the demonstration is measured with (EXPERIMENTS.md)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    every: str = Field("24h", description='Time between updates: a number and s, m, h or d; "" turns it off.')
+    cron: str = Field("", description='Five cron fields, weekdays by name or with 0 = 7 = Sunday; "" turns it off.')
+    after_interactions: int = Field(0, ge=0, description="Update after this many new interactions; 0 turns it off.")
+    rank: int = Field(16, ge=1, le=128, description="LoRA rank; alpha is twice the rank.")
+    learning_rate: float = Field(5e-4, gt=0, le=1e-2, description="AdamW step size.")
+    max_passes: int = Field(3, ge=1, le=20, description="Passes over the examples; each is a candidate.")
+    batch_size: int = Field(8, ge=1, le=256, description="Target examples per optimiser step.")
+    replay_ratio: float = Field(0.5, ge=0, le=4, description="Replayed examples beside each target example.")
+    min_examples: int = Field(8, ge=1, description="Fewest training examples of a cluster that may move weights.")
+    gate_samples: int = Field(4, ge=1, le=64, description="Fresh completions per gate prompt and version.")
+    threads: int = Field(0, ge=0, le=256, description="Trainer threads; 0 takes one per processor core.")
+    max_runtime_s: float = Field(3600, gt=0, description="Seconds after which a trainer is ended.")

@@ -1,0 +1,84 @@
+"""Targets under measurement: how far a model has come towards what its users asked, on given cases.
+
+Two ways, by what the evidence is. With a hint: fresh answers, scored by the hindsight log-ratio under the frozen
+teacher. With corrections: how likely the users' own corrections became.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.records import Method
+from updater.hints import ChosenHint, Judge, prompt_pairs, tokens_of
+from updater.objectives.correction import correction_tokens
+from updater.objectives.hindsight import student_prompt
+from updater.plan import Case, Target
+from updater.rollouts import Answer, mean, sample_answers
+from updater.scorecard import Rung
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyTarget:
+    """A target whose hint is chosen: ready to train and to measure."""
+
+    target: Target
+    hint: ChosenHint | None
+    """None: its examples are corrections."""
+
+    @property
+    def rung(self) -> Rung:
+        return Rung.HINDSIGHT if self.hint else Rung.CORRECTION
+
+    def supporting(self, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """Cases of the kind that is taught whose principal does not want the contrary."""
+        if self.hint is None:
+            return tuple(case for case in cases if case.example.method is Method.CORRECTION)
+        return tuple(case for case in cases if case.example.principal not in self.hint.contrary)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Per prompt the score of one model, and the answers it gave (none where only likelihoods were asked)."""
+
+    scores: tuple[float, ...]
+    answers: tuple[tuple[Answer, ...], ...] = ()
+
+
+async def measure_progress(
+    judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, model: str, num_samples: int
+) -> Progress:
+    """(prompts,) scores in nats; higher is nearer to what was asked."""
+    plain = [student_prompt(judge.tokenizer, case.interaction) for case in cases]
+    if ready.hint is None:
+        pairs = [
+            (prompt, correction_tokens(judge.tokenizer, case.example.correction or ""))
+            for prompt, case in zip(plain, cases, strict=True)
+        ]
+        return Progress(scores=tuple(await judge.scorer.log_probabilities(model, pairs)))
+    answers = await sample_answers(
+        judge.engine,
+        model,
+        plain,
+        sampling=judge.sampling,
+        stop_token_ids=judge.tokenizer.stop_token_ids,
+        num_samples=num_samples,
+    )
+    prompts = prompt_pairs(judge, cases, ready.hint.text)
+    ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, tokens_of(answers))
+    return Progress(scores=tuple(mean(row) for row in ratios), answers=tuple(tuple(row) for row in answers))
+
+
+async def teacher_progress(judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int) -> Progress:
+    """What the teacher itself scores when told: the far end of the way. For corrections: certainty."""
+    if ready.hint is None:
+        return Progress(scores=tuple(0.0 for _ in cases))
+    prompts = prompt_pairs(judge, cases, ready.hint.text)
+    answers = await sample_answers(
+        judge.engine,
+        ready.hint.model,
+        [hinted for _, hinted in prompts],
+        sampling=judge.sampling,
+        stop_token_ids=judge.tokenizer.stop_token_ids,
+        num_samples=num_samples,
+    )
+    ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, tokens_of(answers))
+    return Progress(scores=tuple(mean(row) for row in ratios), answers=tuple(tuple(row) for row in answers))

@@ -1,0 +1,265 @@
+"""The training loop: examples in token ids become candidate adapters. Read it top to bottom.
+
+The only module here that needs torch; it runs in the trainer child and knows nothing of clusters or users. The
+student starts as the parent, so the frozen teacher is the student itself before its first step: its targets are
+computed once and kept, in half precision, in a file.
+"""
+
+import random
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from updater.adapter import delta_norm, sha256_of
+from updater.objectives.forward_kl import forward_kl, reach_weights
+from updater.training import (
+    ADAPTER_FILE,
+    MANIFEST_FILE,
+    Candidate,
+    EncodedExample,
+    Manifest,
+    PassMetrics,
+    TrainingPlan,
+    TrainingResult,
+)
+
+MICRO_BATCH = 4  # sequences per backward: bounds the (tokens, vocabulary) activations
+WARMUP_STEPS = 2  # the optimiser starts without moments
+GRAD_CLIP = 1.0
+LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one example asks of the student."""
+
+    example: EncodedExample
+    teacher_logprobs: np.memmap  # (T, V) float16
+    weights: Tensor  # (T,) float32
+
+
+def train(plan: TrainingPlan, workdir: Path, report: Report) -> TrainingResult:
+    """Run every pass of the plan and save a candidate per pass and scale."""
+    started = time.monotonic()
+    torch.manual_seed(plan.seed)
+    policy = load_policy(plan)
+    parent_logprobs = score_prompts(policy, plan.proof_prompts)
+    targets = make_targets(policy, plan, workdir, report)
+    examples, replays = targets[: len(plan.examples)], targets[len(plan.examples) :]
+
+    start = [parameter.detach().clone() for parameter in trainable(policy)]
+    optimizer = torch.optim.AdamW(trainable(policy), lr=plan.learning_rate, weight_decay=0.0)
+    batches = [make_batches(plan, examples, replays, pass_number) for pass_number in range(plan.max_passes)]
+    total, done = sum(len(batch) for batch in batches), 0
+    candidates: list[Candidate] = []
+    metrics: list[PassMetrics] = []
+    for pass_number, pass_batches in enumerate(batches, start=1):
+        losses = []
+        for batch in pass_batches:
+            set_step_size(optimizer, plan.learning_rate, done)
+            losses.append(take_step(policy, optimizer, batch))
+            done += 1
+            report("train", done, total)
+        metrics.append(summarise(pass_number, losses))
+        candidates += save_candidates(policy, plan, start, workdir, pass_number)
+    return TrainingResult(
+        candidates=tuple(candidates),
+        parent_logprobs=parent_logprobs,
+        base_fingerprint=plan.base_fingerprint,
+        passes=tuple(metrics),
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        seconds=time.monotonic() - started,
+    )
+
+
+def load_policy(plan: TrainingPlan) -> PeftModel:
+    """Base plus a trainable copy of the parent's adapter (a fresh one, equal to the base, under v0). No dropout."""
+    base = AutoModelForCausalLM.from_pretrained(plan.model_dir, dtype=torch.float32)
+    if plan.parent_adapter is not None:
+        return PeftModel.from_pretrained(base, plan.parent_adapter, is_trainable=True)
+    config = LoraConfig(
+        r=plan.rank, lora_alpha=2 * plan.rank, lora_dropout=0.0, target_modules=LINEARS, task_type="CAUSAL_LM"
+    )
+    return get_peft_model(base, config)
+
+
+def trainable(policy: PeftModel) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in policy.parameters() if parameter.requires_grad]
+
+
+def completion_logits(
+    policy: PeftModel, prompts: Sequence[tuple[int, ...]], completions: Sequence[tuple[int, ...]]
+) -> list[Tensor]:
+    """Per sequence the (T, V) logits that predict its completion; the head runs on those positions only."""
+    lengths = [len(prompt) + len(completion) for prompt, completion in zip(prompts, completions, strict=True)]
+    token_ids = torch.zeros(len(lengths), max(lengths), dtype=torch.long)  # (B, T)
+    mask = torch.zeros_like(token_ids)  # (B, T), right padding is causal-safe
+    for row, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        token_ids[row, : lengths[row]] = torch.tensor(prompt + completion)
+        mask[row, : lengths[row]] = 1
+    causal_lm = policy.base_model.model
+    hidden = causal_lm.model(input_ids=token_ids, attention_mask=mask, use_cache=False).last_hidden_state  # (B, T, D)
+    return [
+        causal_lm.lm_head(hidden[row, len(prompt) - 1 : lengths[row] - 1])  # (T, V)
+        for row, prompt in enumerate(prompts)
+    ]
+
+
+def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: Report) -> list[Target]:
+    """The frozen teacher's logprobs and the token weights of every example, then of every replay."""
+    wanted = (*plan.examples, *plan.replays)
+    targets = []
+    with torch.no_grad():
+        for number, example in enumerate(wanted, start=1):
+            (student,) = completion_logits(policy, [example.student_ids], [example.token_ids])
+            teacher = teacher_logits(policy, plan, example, student)
+            teacher_logprobs = torch.log_softmax(teacher, dim=-1)  # (T, V)
+            weights = token_weights(example, teacher_logprobs, torch.log_softmax(student, dim=-1))
+            kept = np.memmap(
+                workdir / f"target-{number}.f16", dtype=np.float16, mode="w+", shape=tuple(teacher_logprobs.shape)
+            )
+            kept[:] = teacher_logprobs.numpy()
+            targets.append(Target(example, kept, weights))
+            report("teacher", number, len(wanted))
+    return targets
+
+
+def teacher_logits(policy: PeftModel, plan: TrainingPlan, example: EncodedExample, student: Tensor) -> Tensor:
+    """(T, V) logits of the frozen teacher: the parent reading the hint, or the parent itself for replay."""
+    if example.teacher_ids == example.student_ids:
+        return student
+    if not plan.teacher_is_base:
+        return completion_logits(policy, [example.teacher_ids], [example.token_ids])[0]
+    with policy.disable_adapter():
+        return completion_logits(policy, [example.teacher_ids], [example.token_ids])[0]
+
+
+def token_weights(example: EncodedExample, teacher: Tensor, student: Tensor) -> Tensor:
+    """(T,) weights: how far the teacher would have come (hindsight), or one for every token."""
+    tokens = torch.tensor(example.token_ids)[:, None]  # (T, 1)
+    if not example.follow_teacher:
+        return torch.ones(len(example.token_ids))
+    return reach_weights(teacher.gather(1, tokens)[:, 0], student.gather(1, tokens)[:, 0])
+
+
+def make_batches(
+    plan: TrainingPlan, examples: Sequence[Target], replays: Sequence[Target], pass_number: int
+) -> list[list[Target]]:
+    """Shuffled batches of examples, each with its share of replays; the replays go round over the passes."""
+    order = random.Random(plan.seed * 1000 + pass_number)  # noqa: S311 - reproducible, not secret
+    shuffled = order.sample(list(examples), len(examples))
+    turns = _cycle(replays, plan.seed, pass_number)
+    batches = []
+    for start in range(0, len(shuffled), plan.batch_size):
+        batch = shuffled[start : start + plan.batch_size]
+        num_replays = round(len(batch) * plan.replay_ratio) if replays else 0
+        batches.append(batch + [next(turns) for _ in range(num_replays)])
+    return batches
+
+
+def _cycle(replays: Sequence[Target], seed: int, pass_number: int) -> Iterator[Target]:
+    order = random.Random(seed * 1000 + 500 + pass_number)  # noqa: S311 - reproducible, not secret
+    while True:
+        yield from order.sample(list(replays), len(replays))
+
+
+def set_step_size(optimizer: torch.optim.Optimizer, learning_rate: float, step: int) -> None:
+    """Linear warm-up, then constant."""
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate * min(1.0, (step + 1) / WARMUP_STEPS)
+
+
+def take_step(
+    policy: PeftModel, optimizer: torch.optim.Optimizer, batch: list[Target]
+) -> list[tuple[bool, float, float]]:
+    """One optimiser step on the mean over the batch of each example's loss; (is replay, nats, gradient norm) each."""
+    optimizer.zero_grad(set_to_none=True)
+    ordered = sorted(batch, key=lambda target: len(target.example.student_ids) + len(target.example.token_ids))
+    nats: list[tuple[bool, float]] = []
+    total_weight = sum(target.example.weight for target in batch)
+    for start in range(0, len(ordered), MICRO_BATCH):
+        part = ordered[start : start + MICRO_BATCH]
+        logits = completion_logits(
+            policy, [target.example.student_ids for target in part], [target.example.token_ids for target in part]
+        )
+        losses = [
+            forward_kl(torch.from_numpy(np.asarray(target.teacher_logprobs)), rows, target.weights)
+            for target, rows in zip(part, logits, strict=True)
+        ]
+        weighted = [loss * target.example.weight for loss, target in zip(losses, part, strict=True)]
+        (torch.stack(weighted).sum() / total_weight).backward()  # type: ignore[no-untyped-call]
+        nats += [
+            (target.example.teacher_ids == target.example.student_ids, float(loss))
+            for loss, target in zip(losses, part, strict=True)
+        ]
+    norm = float(torch.nn.utils.clip_grad_norm_(trainable(policy), GRAD_CLIP))
+    if not np.isfinite(norm):
+        raise FloatingPointError("the gradient is not finite: training stopped, nothing is published")
+    optimizer.step()
+    return [(is_replay, loss, norm) for is_replay, loss in nats]
+
+
+def summarise(pass_number: int, steps: list[list[tuple[bool, float, float]]]) -> PassMetrics:
+    rows = [row for step in steps for row in step]
+    examples = [nats for is_replay, nats, _ in rows if not is_replay]
+    replays = [nats for is_replay, nats, _ in rows if is_replay]
+    return PassMetrics(
+        pass_number=pass_number,
+        example_kl_nats=float(np.mean(examples)),
+        replay_kl_nats=float(np.mean(replays)) if replays else None,
+        grad_norm=float(np.mean([norm for _, _, norm in rows])),
+    )
+
+
+def save_candidates(
+    policy: PeftModel, plan: TrainingPlan, start: list[Tensor], workdir: Path, pass_number: int
+) -> list[Candidate]:
+    """One PEFT directory per scale: the point that share of the way from the parent's A and B to the student's."""
+    reached = [parameter.detach().clone() for parameter in trainable(policy)]
+    saved = []
+    for scale in plan.scales:
+        set_weights(policy, [torch.lerp(old, new, scale) for old, new in zip(start, reached, strict=True)])
+        directory = workdir / f"pass-{pass_number}-scale-{scale:.2f}"
+        policy.save_pretrained(directory)
+        manifest = Manifest(base_fingerprint=plan.base_fingerprint, sha256=sha256_of(directory / ADAPTER_FILE))
+        (directory / MANIFEST_FILE).write_text(manifest.model_dump_json())
+        saved.append(
+            Candidate(
+                name=directory.name,
+                directory=directory,
+                pass_number=pass_number,
+                scale=scale,
+                sha256=manifest.sha256,
+                delta_norm=delta_norm(directory, plan.parent_adapter),
+                proof_logprobs=score_prompts(policy, plan.proof_prompts),
+            )
+        )
+    set_weights(policy, reached)
+    return saved
+
+
+def set_weights(policy: PeftModel, weights: Sequence[Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(trainable(policy), weights, strict=True):
+            parameter.copy_(value)
+
+
+def score_prompts(policy: PeftModel, prompts: Sequence[tuple[int, ...]]) -> tuple[tuple[float, ...], ...]:
+    """Per prompt the (T - 1) natural-log probabilities of its own tokens: what the serving path must reproduce."""
+    rows = []
+    with torch.no_grad():
+        for prompt in prompts:
+            (logits,) = completion_logits(policy, [prompt[:1]], [prompt[1:]])
+            logprobs = torch.log_softmax(logits, dim=-1).gather(1, torch.tensor(prompt[1:])[:, None])[:, 0]
+            rows.append(tuple(logprobs.tolist()))
+    return tuple(rows)

@@ -1,0 +1,92 @@
+"""What crosses between the daemon and the trainer child: a plan in, a result out, both JSON in one directory.
+
+The trainer knows token ids, weights and step sizes. It does not know clusters, users, the store or the engine.
+"""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+PLAN_FILE = "plan.json"
+RESULT_FILE = "result.json"
+ADAPTER_FILE = "adapter_model.safetensors"
+ADAPTER_CONFIG_FILE = "adapter_config.json"
+MANIFEST_FILE = "manifest.json"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EncodedExample(_Frozen):
+    """One example in token ids. Teacher and student read different prompts and judge the same tokens."""
+
+    interaction_id: str
+    student_ids: tuple[int, ...]
+    """The prompt as served, recalled memory left out."""
+    teacher_ids: tuple[int, ...]
+    """The same prompt with the hint or the demonstration; equal to `student_ids` for replay."""
+    token_ids: tuple[int, ...]
+    """The logged completion, never re-tokenised (for a correction: the correction and the end of turn)."""
+    weight: float
+    follow_teacher: bool
+    """True: token t counts by how likely the teacher would have come that far (objectives/forward_kl.py)."""
+
+
+class TrainingPlan(_Frozen):
+    model_dir: Path
+    base_fingerprint: str
+    parent_adapter: Path | None
+    """PEFT directory of the live version; None when the parent is v0."""
+    teacher_is_base: bool
+    """True where the live version does not comply when told and the bare base does."""
+    examples: tuple[EncodedExample, ...]
+    replays: tuple[EncodedExample, ...]
+    rank: int
+    learning_rate: float
+    max_passes: int
+    batch_size: int
+    replay_ratio: float
+    scales: tuple[float, ...]
+    """Adapter scales that are saved beside 1.0."""
+    seed: int
+    proof_prompts: tuple[tuple[int, ...], ...]
+    """Token sequences whose logprobs prove a swap."""
+
+
+class Manifest(_Frozen):
+    """Lies beside an adapter: the base it belongs to and its own hash."""
+
+    base_fingerprint: str
+    sha256: str
+
+
+class Candidate(_Frozen):
+    """One point on the training path, saved as a PEFT directory."""
+
+    name: str
+    directory: Path
+    pass_number: int
+    scale: float
+    sha256: str
+    delta_norm: float
+    """Frobenius norm of the change of all weight products against the parent."""
+    proof_logprobs: tuple[tuple[float, ...], ...]
+    """(prompts, T - 1) natural log, in the order of the plan's `proof_prompts`."""
+
+
+class PassMetrics(_Frozen):
+    pass_number: int
+    example_kl_nats: float
+    """Mean over examples of the weighted token mean of KL(teacher || student), during the pass."""
+    replay_kl_nats: float | None
+    grad_norm: float
+
+
+class TrainingResult(_Frozen):
+    candidates: tuple[Candidate, ...]
+    parent_logprobs: tuple[tuple[float, ...], ...]
+    base_fingerprint: str
+    passes: tuple[PassMetrics, ...]
+    peak_rss_mb: float
+    seconds: float

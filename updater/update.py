@@ -1,0 +1,402 @@
+"""One update, from the store's judgements to a published version or the reason why not. Read `run_update` as prose.
+
+Every update ends in exactly one of published, rejected, skipped, failed. Serving never waits for it: training is a
+child process, the engine answers the updater after everyone else.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from memory.child import ChildFailed, RunChild
+from memory.completions import AdapterRejected, InferenceClient, InferenceError
+from memory.records import Method, SamplingParams, Update, UpdateStatus, Use, Version
+from memory.store import Store
+from memory.tokens import Tokenizer
+from updater.adapter import AdapterUnusable, check_adapter
+from updater.gate import Versions, gate_protected, gate_target
+from updater.hints import Judge, choose_hint
+from updater.objectives.correction import encode_correction
+from updater.objectives.hindsight import encode_hindsight
+from updater.objectives.replay import encode_replay
+from updater.plan import Case, Plan, Protected, Skip, choose_replays, make_plan
+from updater.proof import SwapUnproven, prove_swap
+from updater.publish import Publisher, publish_candidate
+from updater.rollouts import Scorer
+from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
+from updater.selection import SelectionSlice, choose_candidate
+from updater.settings import UpdaterSettings
+from updater.targets import ReadyTarget
+from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
+
+SCALES = (0.5, 0.75, 1.0)
+NUM_PROOF_PROMPTS = 4
+NICENESS = 19
+PROBE_TEMPERATURE = 0.7
+MAX_PROBE_TOKENS = 128
+"""Longest fresh answer of hint choice, selection and gate; served answers that were shorter set a lower bound."""
+
+Report = Callable[[str, int, int], None]
+
+
+class Reject(Exception):  # noqa: N818 - an end of an update, not an error
+    """The candidate is not good enough, and why."""
+
+    def __init__(self, reason: str, scorecard: Scorecard | None = None) -> None:
+        super().__init__(reason)
+        self.scorecard = scorecard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateDeps:
+    """All that an update works with; wired in agent/daemon.py."""
+
+    store: Store
+    engine: InferenceClient
+    tokenizer: Tokenizer
+    publisher: Publisher
+    run_child: RunChild
+    settings: UpdaterSettings
+    data_dir: Path
+    model_dir: Path
+    base_fingerprint: str
+    num_cores: int
+    now: Callable[[], datetime]
+
+
+async def run_update(deps: UpdateDeps, *, trigger: str, update_id: str, report: Report) -> Update:
+    """Run one update to its one end and return its row."""
+    parent = deps.publisher.live
+    update = Update(id=update_id, trigger=trigger, started_at=deps.now(), parent_version=parent.number)
+    await deps.store.updates.begin(update)
+    run = UpdateRun(deps, update_id=update_id, parent=parent, report=report)
+    try:
+        version, scorecard = await run.to_the_end()
+        end = replace(update, status=UpdateStatus.PUBLISHED, published_version=version.number, reason=version.note)
+    except Skip as skip:
+        end, scorecard = replace(update, status=UpdateStatus.SKIPPED, reason=str(skip)), None
+    except Reject as rejection:
+        end, scorecard = replace(update, status=UpdateStatus.REJECTED, reason=str(rejection)), rejection.scorecard
+    except (AdapterUnusable, AdapterRejected, SwapUnproven) as refusal:
+        end, scorecard = replace(update, status=UpdateStatus.REJECTED, reason=f"publication refused: {refusal}"), None
+    except (ChildFailed, InferenceError) as failure:
+        end, scorecard = replace(update, status=UpdateStatus.FAILED, reason=str(failure)), None
+    end = replace(
+        end,
+        ended_at=deps.now(),
+        plan_json=json.dumps(run.account),
+        metrics_json=json.dumps(run.metrics),
+        scorecard_json=scorecard.model_dump_json() if scorecard else "{}",
+    )
+    await deps.store.updates.add_uses(run.uses(end))
+    await deps.store.updates.end(end)
+    return end
+
+
+class UpdateRun:
+    """The steps of one update, and what they leave behind for its row."""
+
+    def __init__(self, deps: UpdateDeps, *, update_id: str, parent: Version, report: Report) -> None:
+        self.account: dict[str, object] = {}
+        """The plan as it was carried out: targets, hints, what was replayed and left out."""
+        self.metrics: dict[str, object] = {}
+        self._deps = deps
+        self._update_id = update_id
+        self._parent = parent
+        self._report = report
+        self._live = "base" if parent.adapter_path is None else parent.name
+        self._roles: dict[str, tuple[str, str, float]] = {}
+
+    async def to_the_end(self) -> tuple[Version, Scorecard]:
+        plan = await self._plan()
+        judge = self._make_judge(plan)
+        targets = await self._choose_hints(judge, plan)
+        training = self._encode(plan, targets)
+        result = await self._train(training)
+        candidate, points = await self._select(judge, targets, training, result)
+        scorecard = await self._gate(judge, plan, targets, candidate, points)
+        if not scorecard.passed:
+            raise Reject("; ".join(scorecard.reasons), scorecard)
+        version = await self._publish(candidate, training, result)
+        return version, scorecard
+
+    def uses(self, end: Update) -> list[Use]:
+        """What became of every interaction that the plan touched."""
+        published = end.status is UpdateStatus.PUBLISHED
+        unused = f"the update was {end.status.value}: {end.reason}"
+        return [
+            Use(
+                update_id=self._update_id,
+                interaction_id=interaction_id,
+                role=role,
+                reason=reason if published or role == "left_out" else f"{reason}; {unused}",
+                weight=weight,
+            )
+            for interaction_id, (role, reason, weight) in self._roles.items()
+        ]
+
+    async def _plan(self) -> Plan:
+        self._report("plan", 0, 1)
+        plan = await make_plan(self._deps.store, self._deps.settings)
+        for interaction_id, reason in plan.left_out:
+            self._roles[interaction_id] = ("left_out", reason, 0.0)
+        for target in plan.targets:
+            for role, cases in (("selection", target.selection), ("gate", target.gate), ("audit", target.audit)):
+                self._note(role, cases, f"held out of training in {target.label!r}")
+        self.account["targets"] = [{"cluster_id": row.cluster_id, "label": row.label} for row in plan.targets]
+        self.account["protected"] = [{"cluster_id": row.cluster_id, "label": row.label} for row in plan.protected]
+        return plan
+
+    def _make_judge(self, plan: Plan) -> Judge:
+        """Fresh answers are drawn as the served ones were, within what an update may cost."""
+        served = [case.interaction.sampling.max_tokens for target in plan.targets for case in target.train]
+        sampling = SamplingParams(
+            temperature=PROBE_TEMPERATURE,
+            max_tokens=min(MAX_PROBE_TOKENS, sorted(served)[len(served) // 2]),
+            seed=int(self._update_id[-6:], 16),
+        )
+        engine = self._deps.engine
+        return Judge(engine=engine, scorer=Scorer(engine), tokenizer=self._deps.tokenizer, sampling=sampling)
+
+    async def _choose_hints(self, judge: Judge, plan: Plan) -> list[ReadyTarget]:
+        """A target whose wish the policy does not follow when told is dropped, with that reason."""
+        ready, refused, chosen = [], [], []
+        for number, target in enumerate(plan.targets):
+            self._report("hints", number, len(plan.targets))
+            hint = await choose_hint(judge, target, live=self._live) if target.hinted else None
+            if target.hinted and hint is None:
+                refused.append(f"{target.label}: the policy does not do what it is told (no wording moves it enough)")
+                self._note("left_out", target.train, "not learnable: the policy does not follow the wish when told")
+                continue
+            candidate = ReadyTarget(target=target, hint=hint)
+            supporters = candidate.supporting(target.train)
+            if len(supporters) < self._deps.settings.min_examples:
+                refused.append(f"{target.label}: {len(supporters)} examples agree with the hint {hint and hint.text!r}")
+                self._note("left_out", target.train, "too few examples agree on what is wanted")
+                continue
+            ready.append(candidate)
+            chosen.append(describe_hint(candidate))
+        self.account["hints"] = chosen
+        if not ready:
+            raise Skip("; ".join(refused))
+        return ready
+
+    def _encode(self, plan: Plan, targets: Sequence[ReadyTarget]) -> TrainingPlan:
+        """Stored token ids, never re-tokenised text."""
+        examples = [self._encode_case(ready, case) for ready in targets for case in ready.target.train]
+        kept = tuple(example for example in examples if example is not None)
+        settings = self._deps.settings
+        wanted = round(len(kept) * settings.replay_ratio * 2)
+        replayed = choose_replays(plan.protected, wanted=wanted) if settings.replay_ratio else []
+        for row in replayed:
+            self._roles[row.id] = ("replayed", "replayed so that its kind stays as it is", 1.0)
+        self._leave_out_the_rest(plan.protected)
+        tokenizer = self._deps.tokenizer
+        return TrainingPlan(
+            model_dir=self._deps.model_dir,
+            base_fingerprint=self._deps.base_fingerprint,
+            parent_adapter=self._parent_adapter(),
+            teacher_is_base=any(ready.hint and ready.hint.model != self._live for ready in targets),
+            examples=kept,
+            replays=tuple(encode_replay(tokenizer, row) for row in replayed),
+            rank=settings.rank,
+            learning_rate=settings.learning_rate,
+            max_passes=settings.max_passes,
+            batch_size=settings.batch_size,
+            replay_ratio=settings.replay_ratio,
+            scales=SCALES,
+            seed=int(self._update_id[-6:], 16),
+            proof_prompts=proof_prompts(kept),
+        )
+
+    def _encode_case(self, ready: ReadyTarget, case: Case) -> EncodedExample | None:
+        example, interaction = case.example, case.interaction
+        if ready.hint is not None and example.principal in ready.hint.contrary:
+            self._note("left_out", [case], "its user wants the contrary of what the cluster's other users want")
+            return None
+        if example.method is Method.CORRECTION and example.correction:
+            self._note("trained", [case], "distilled from the user's correction", weight=example.weight)
+            return encode_correction(self._deps.tokenizer, interaction, example.correction, example.weight)
+        assert ready.hint is not None
+        self._note("trained", [case], f"distilled from the hint {ready.hint.text!r}", weight=example.weight)
+        return encode_hindsight(self._deps.tokenizer, interaction, ready.hint.text, example.weight)
+
+    async def _train(self, training: TrainingPlan) -> TrainingResult:
+        workdir = self._workdir()
+        shutil.rmtree(workdir, ignore_errors=True)
+        workdir.mkdir(parents=True)
+        (workdir / PLAN_FILE).write_text(training.model_dump_json())
+        settings = self._deps.settings
+        await self._deps.run_child(
+            "updater.worker",
+            workdir,
+            threads=settings.threads or self._deps.num_cores,
+            niceness=NICENESS,
+            timeout_s=settings.max_runtime_s,
+            on_line=self._on_line,
+        )
+        result = TrainingResult.model_validate_json((workdir / RESULT_FILE).read_text())
+        for path in workdir.glob("target-*.f16"):
+            path.unlink()
+        self.metrics = result.model_dump(mode="json", exclude={"candidates", "parent_logprobs"})
+        self.metrics["num_examples"] = len(training.examples)
+        self.metrics["num_replays"] = len(training.replays)
+        return result
+
+    async def _select(
+        self,
+        judge: Judge,
+        targets: Sequence[ReadyTarget],
+        training: TrainingPlan,
+        result: TrainingResult,
+    ) -> tuple[Candidate, list[SelectionPoint]]:
+        slice_ = SelectionSlice(judge, targets, live=self._live)
+        self._report("select", 0, len(result.candidates))
+        await slice_.measure_ends()
+        tried = 0
+
+        async def gap_closed(candidate: Candidate) -> float:
+            nonlocal tried
+            tried += 1
+            self._report("select", tried, len(result.candidates))
+            name = await self._load(candidate, training, result)
+            share = await slice_.gap_closed(name)
+            await self._deps.engine.unload_adapter(name)
+            return share
+
+        chosen, points = await choose_candidate(result.candidates, gap_closed)
+        if chosen is None:
+            seen = ", ".join(f"{point.name} {point.gap_closed:.2f}" for point in points)
+            raise Reject(f"no candidate came near the teacher on the selection slice (share of the gap closed: {seen})")
+        return chosen, points
+
+    async def _load(self, candidate: Candidate, training: TrainingPlan, result: TrainingResult) -> str:
+        """Make a candidate resident under a name of its own, checked and proven. Returns the name."""
+        check_adapter(
+            candidate.directory,
+            sha256=candidate.sha256,
+            base_fingerprint=self._deps.base_fingerprint,
+            parent=self._parent_adapter(),
+        )
+        name = f"{self._update_id}-{candidate.name}"
+        await self._deps.engine.load_adapter(name, str(candidate.directory))
+        try:
+            await prove_swap(
+                self._deps.engine,
+                name,
+                training.proof_prompts,
+                trained=candidate.proof_logprobs,
+                parent=result.parent_logprobs,
+            )
+        except SwapUnproven:
+            await self._deps.engine.unload_adapter(name)
+            raise
+        return name
+
+    async def _gate(
+        self,
+        judge: Judge,
+        plan: Plan,
+        targets: Sequence[ReadyTarget],
+        candidate: Candidate,
+        points: Sequence[SelectionPoint],
+    ) -> Scorecard:
+        name = f"{self._update_id}-{candidate.name}"
+        await self._deps.engine.load_adapter(name, str(candidate.directory))
+        versions = Versions(live=self._live, candidate=name)
+        num_samples = self._deps.settings.gate_samples
+        total = len(targets) * 2 + len(plan.protected)
+        scores: list[ClusterScore] = []
+        for ready in targets:
+            self._report("gate", len(scores), total)
+            cases = ready.supporting(ready.target.gate)
+            scores.append(await gate_target(judge, ready, cases, versions, num_samples=num_samples))
+        for cluster in plan.protected:
+            self._report("gate", len(scores), total)
+            scores.append(await gate_protected(judge, cluster, targets, versions, num_samples=num_samples))
+        reasons = reasons_against(scores)
+        audit = [
+            await gate_target(judge, ready, ready.supporting(ready.target.audit), versions, num_samples=num_samples)
+            for ready in targets
+            if not reasons
+        ]
+        await self._deps.engine.unload_adapter(name)
+        return Scorecard(
+            candidate=candidate.name,
+            passed=not reasons,
+            reasons=tuple(reasons),
+            clusters=tuple(scores),
+            selection=tuple(points),
+            audit=tuple(audit),
+        )
+
+    async def _publish(self, candidate: Candidate, training: TrainingPlan, result: TrainingResult) -> Version:
+        self._report("publish", 0, 1)
+        version, proof = await publish_candidate(
+            store=self._deps.store,
+            engine=self._deps.engine,
+            publisher=self._deps.publisher,
+            data_dir=self._deps.data_dir,
+            candidate=candidate,
+            result=result,
+            proof_prompts=training.proof_prompts,
+            update_id=self._update_id,
+            now=self._deps.now(),
+        )
+        self.metrics["swap_proof"] = proof.model_dump()
+        self._report("publish", 1, 1)
+        return version
+
+    def _parent_adapter(self) -> Path | None:
+        return self._deps.data_dir / self._parent.adapter_path if self._parent.adapter_path else None
+
+    def _workdir(self) -> Path:
+        return self._deps.data_dir / "updates" / self._update_id
+
+    def _on_line(self, line: str) -> None:
+        progress = json.loads(line)
+        self._report(progress["stage"], progress["done"], progress["total"])
+
+    def _note(self, role: str, cases: Sequence[Case], reason: str, *, weight: float = 0.0) -> None:
+        for case in cases:
+            self._roles[case.interaction.id] = (role, reason, weight)
+
+    def _leave_out_the_rest(self, protected: Sequence[Protected]) -> None:
+        for cluster in protected:
+            for row in cluster.gate:
+                self._roles.setdefault(row.id, ("gate", f"asked by the gate for {cluster.label!r}", 0.0))
+            for row in cluster.replay:
+                self._roles.setdefault(row.id, ("left_out", "its kind is protected; enough of it is replayed", 0.0))
+
+
+def reasons_against(scores: Sequence[ClusterScore]) -> list[str]:
+    """Why a candidate must not be published: a target that did not improve, a protected cluster that was harmed."""
+    return [
+        f"{score.label}: {score.state.value} ({score.reason})"
+        for score in scores
+        if (score.role == "target" and score.state is not State.IMPROVED) or score.state is State.HARMED
+    ]
+
+
+def proof_prompts(examples: Sequence[EncodedExample]) -> tuple[tuple[int, ...], ...]:
+    """Prompts of the trained kind with their answers: where candidate and parent differ most."""
+    return tuple(example.student_ids + example.token_ids for example in examples[:NUM_PROOF_PROMPTS])
+
+
+def describe_hint(ready: ReadyTarget) -> dict[str, object]:
+    hint = ready.hint
+    if hint is None:
+        return {"cluster_id": ready.target.cluster_id, "label": ready.target.label, "method": "corrections"}
+    return {
+        "cluster_id": ready.target.cluster_id,
+        "label": ready.target.label,
+        "hint": hint.text,
+        "teacher": hint.model,
+        "effect_nats": hint.effect_nats,
+        "gap_nats": hint.gap_nats,
+        "alternatives": [{"hint": words, "effect_nats": nats} for words, nats in hint.alternatives],
+        "contrary_principals": sorted(hint.contrary),
+    }
