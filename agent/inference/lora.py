@@ -46,7 +46,7 @@ class Adapter:
 
 def load_adapter(directory: Path, architecture: Architecture, *, base_fingerprint: str | None = None) -> Adapter:
     """Read a PEFT directory. Raises AdapterRejected with what is wrong, in one line."""
-    scale, rank, targets = _read_config(directory / "adapter_config.json")
+    config = _read_config(directory / "adapter_config.json")
     tensors = _read_tensors(directory / "adapter_model.safetensors", base_fingerprint)
     shapes = architecture.projection_shapes()
     pairs: dict[tuple[int, str], dict[str, torch.Tensor]] = {}
@@ -54,22 +54,33 @@ def load_adapter(directory: Path, architecture: Architecture, *, base_fingerprin
         match = _TENSOR_NAME.fullmatch(name)
         if match is None or match[2] not in shapes or int(match[1]) >= architecture.num_layers:
             raise AdapterRejected(f"tensor {name} fits no projection of the base model")
-        expected = (rank, shapes[match[2]][1]) if match[3] == "A" else (shapes[match[2]][0], rank)
+        expected = (config.rank, shapes[match[2]][1]) if match[3] == "A" else (shapes[match[2]][0], config.rank)
         if tuple(tensor.shape) != expected:
             raise AdapterRejected(f"tensor {name} has shape {tuple(tensor.shape)}, the base model needs {expected}")
         if not bool(torch.isfinite(tensor).all()):
             raise AdapterRejected(f"tensor {name} holds values that are not finite")
         pairs.setdefault((int(match[1]), match[2]), {})[match[3]] = tensor
-    _require_complete(pairs, targets, architecture)
+    _require_complete(pairs, config, architecture)
     factors = {
-        where: Factors(pair["A"].float().t().contiguous(), (pair["B"].float() * scale).t().contiguous())
+        where: Factors(pair["A"].float().t().contiguous(), (pair["B"].float() * config.scale).t().contiguous())
         for where, pair in pairs.items()
     }
-    return Adapter(str(directory), rank, factors)
+    return Adapter(str(directory), config.rank, factors)
 
 
-def _read_config(path: Path) -> tuple[float, int, tuple[str, ...]]:
-    """(scale, rank, names of target modules; empty where the config has a pattern)."""
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """What adapter_config.json promises."""
+
+    rank: int
+    scale: float
+    targets: tuple[str, ...]
+    """Names of adapted projections; empty where the config has a pattern instead."""
+    layers: tuple[int, ...] | None
+    """None: all."""
+
+
+def _read_config(path: Path) -> _Config:
     try:
         config = json.loads(path.read_text())
         rank, alpha, kind = int(config["r"]), float(config["lora_alpha"]), config["peft_type"]
@@ -79,14 +90,20 @@ def _read_config(path: Path) -> tuple[float, int, tuple[str, ...]]:
         raise AdapterRejected(f"{path} cannot be read: {type(error).__name__}: {error}") from error
     if kind != "LORA":
         raise AdapterRejected(f"peft_type {kind} (only LORA)")
+    if rank < 1:
+        raise AdapterRejected(f"rank {rank}")
     for key in _MUST_BE_OFF:
         if config.get(key):
             raise AdapterRejected(f"{key} is set, which this engine does not compute")
     if config.get("bias", "none") != "none":
         raise AdapterRejected(f"bias {config['bias']} (only none)")
-    targets = config.get("target_modules") or ()
-    scale = alpha / math.sqrt(rank) if config.get("use_rslora") else alpha / rank
-    return scale, rank, () if isinstance(targets, str) else tuple(targets)
+    targets, layers = config.get("target_modules") or (), config.get("layers_to_transform")
+    return _Config(
+        rank=rank,
+        scale=alpha / math.sqrt(rank) if config.get("use_rslora") else alpha / rank,
+        targets=() if isinstance(targets, str) else tuple(targets),
+        layers=(layers,) if isinstance(layers, int) else tuple(layers) if layers else None,
+    )
 
 
 def _read_tensors(path: Path, base_fingerprint: str | None) -> dict[str, torch.Tensor]:
@@ -104,15 +121,15 @@ def _read_tensors(path: Path, base_fingerprint: str | None) -> dict[str, torch.T
 
 
 def _require_complete(
-    pairs: dict[tuple[int, str], dict[str, torch.Tensor]], targets: tuple[str, ...], architecture: Architecture
+    pairs: dict[tuple[int, str], dict[str, torch.Tensor]], config: _Config, architecture: Architecture
 ) -> None:
-    """Every pair whole, and every layer that has any adapted projection has all the named ones."""
+    """Every pair whole, and every projection there that the config names in every layer that it names."""
     if not pairs:
         raise AdapterRejected("the adapter holds no tensors")
-    wanted = [name for name in architecture.projection_shapes() if name.split(".")[1] in targets or name in targets]
-    layers = {layer for layer, _ in pairs}
-    needed = set(pairs) | {(layer, name) for layer in layers for name in wanted}
-    for layer, name in sorted(needed):
+    projections = architecture.projection_shapes()
+    named = [name for name in projections if name in config.targets or name.split(".")[1] in config.targets]
+    layers = range(architecture.num_layers) if config.layers is None else config.layers
+    for layer, name in sorted(set(pairs) | {(layer, name) for layer in layers for name in named}):
         missing = {"A", "B"} - set(pairs.get((layer, name), ()))
         if missing:
             raise AdapterRejected(f"layer {layer} {name} lacks lora_{min(missing)}")

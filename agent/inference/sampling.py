@@ -25,15 +25,13 @@ def choose_token(
     adjusted = _penalise(logits, params, output_ids)
     if params.temperature < _GREEDY_BELOW:
         return int(adjusted.argmax())
-    probabilities = torch.softmax(adjusted.double() / params.temperature, dim=-1)  # (V,)
+    probabilities = torch.softmax(adjusted / params.temperature, dim=-1)  # (V,)
     token_ids = None
     if params.min_p > 0:
         probabilities = probabilities * (probabilities >= params.min_p * probabilities.max())
     if 0 < params.top_k < len(probabilities) or params.top_p < 1:
         probabilities, token_ids = _most_probable(probabilities, params)
-    cumulative = probabilities.cumsum(0)
-    target = _uniform(params.seed, position) * float(cumulative[-1])
-    index = min(int(torch.searchsorted(cumulative, target, right=True)), _last_possible(probabilities))
+    index = _draw(probabilities, _uniform(params.seed, position))
     return index if token_ids is None else int(token_ids[index])
 
 
@@ -85,9 +83,13 @@ def _mass(probabilities: torch.Tensor, wanted: int) -> torch.Tensor:
     return probabilities.sum() if wanted == len(probabilities) else probabilities.topk(wanted).values.sum()
 
 
-def _last_possible(probabilities: torch.Tensor) -> int:
-    """Index of the last token with any probability: rounding must not push a draw past it."""
-    return int(probabilities.nonzero()[-1])
+def _draw(weights: torch.Tensor, uniform: float) -> int:
+    """Index drawn in proportion to (N,) weights by inverting their distribution; summed in double precision."""
+    cumulative = weights.cumsum(0, dtype=torch.float64)
+    target = uniform * float(cumulative[-1])
+    index = int(torch.searchsorted(cumulative, target, right=True))
+    # Rounding may put the target on the total itself: then the last index that can be drawn at all.
+    return index if index < len(weights) else int(weights.nonzero()[-1])
 
 
 def _uniform(seed: int, position: int) -> float:

@@ -1,0 +1,1 @@
+"""The engine child: model, adapters, sampling, scheduling, and the wire."""

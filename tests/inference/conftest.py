@@ -1,0 +1,41 @@
+"""Tiny models and adapters, made once a session."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from agent.inference.lora import Adapter, load_adapter
+from agent.inference.model import DecoderModel
+from tests.tiny import make_tiny_adapter, make_tiny_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Several test runs share the machine; more threads only spin."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="session")
+def model(model_dir: Path) -> DecoderModel:
+    return DecoderModel.load(model_dir)
+
+
+@pytest.fixture(scope="session")
+def adapter_dirs(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("adapters")
+    return tuple(make_tiny_adapter(root / str(seed), model_dir, seed=seed) for seed in (1, 2))
+
+
+@pytest.fixture(scope="session")
+def adapters(adapter_dirs: tuple[Path, Path], model: DecoderModel) -> tuple[Adapter, Adapter]:
+    return tuple(load_adapter(directory, model.architecture) for directory in adapter_dirs)
