@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
-from updater.training import ADAPTER_CONFIG_FILE, ADAPTER_FILE, MANIFEST_FILE, Manifest
+from updater.training import ADAPTER_CONFIG_FILE, ADAPTER_FILE, BASE_KEY
 
 Tensors = dict[str, NDArray[np.float32]]
 
@@ -59,22 +58,16 @@ def delta_norm(directory: Path, parent: Path | None) -> float:
     return float(np.sqrt(sum(squares)))
 
 
-def read_manifest(directory: Path) -> Manifest:
-    try:
-        return Manifest.model_validate_json((directory / MANIFEST_FILE).read_text())
-    except (OSError, ValidationError) as error:
-        raise AdapterUnusable(f"{MANIFEST_FILE} is missing or damaged") from error
-
-
 def check_adapter(directory: Path, *, sha256: str, base_fingerprint: str, parent: Path | None) -> None:
-    """Refuse what must never be served: another base, damaged bytes, values not finite, weights that did not move."""
-    belongs_to = read_manifest(directory).base_fingerprint
-    if belongs_to != base_fingerprint:
-        raise AdapterUnusable(f"trained on another base model ({belongs_to[:12]}, serving {base_fingerprint[:12]})")
+    """Refuse what must never be served: damaged bytes, another base, values not finite, weights that did not move."""
     tensors = read_tensors(directory)
     found = sha256_of(directory / ADAPTER_FILE)
     if found != sha256:
         raise AdapterUnusable(f"{ADAPTER_FILE} has sha256 {found[:12]}, the trainer wrote {sha256[:12]}")
+    with safe_open(directory / ADAPTER_FILE, "numpy") as file:
+        trained_on = (file.metadata() or {}).get(BASE_KEY, "unknown")
+    if trained_on != base_fingerprint:
+        raise AdapterUnusable(f"trained on another base model ({trained_on[:12]}, serving {base_fingerprint[:12]})")
     if not tensors:
         raise AdapterUnusable(f"{ADAPTER_FILE} holds no tensors")
     if delta_norm(directory, parent) == 0.0:
@@ -89,7 +82,7 @@ def publish_directory(source: Path, target: Path) -> None:
     staging = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir()
-    for name in (ADAPTER_FILE, ADAPTER_CONFIG_FILE, MANIFEST_FILE):
+    for name in (ADAPTER_FILE, ADAPTER_CONFIG_FILE):
         shutil.copyfile(source / name, staging / name)
         _fsync(staging / name)
     _fsync(staging)

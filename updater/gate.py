@@ -157,7 +157,7 @@ def protected_score(cluster: Protected, rung: Rung, measures: Sequence[Measure],
 async def served_divergence(
     judge: Judge, rows: Sequence[Interaction], prompts: Sequence[tuple[int, ...]], versions: Versions
 ) -> Measure:
-    """Mean |difference| in nats of the served answers' log-probability: bounds the estimate of KL(live || candidate)."""
+    """Mean |difference| in nats of the served answers' log-probability: estimates KL(live || candidate)."""
     pairs = [(prompt, row.token_ids) for prompt, row in zip(prompts, rows, strict=True)]
     old = await judge.scorer.log_probabilities(versions.live, pairs)
     new = await judge.scorer.log_probabilities(versions.candidate, pairs)

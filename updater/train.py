@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
@@ -22,10 +23,9 @@ from updater.adapter import delta_norm, sha256_of
 from updater.objectives.forward_kl import forward_kl, reach_weights
 from updater.training import (
     ADAPTER_FILE,
-    MANIFEST_FILE,
+    BASE_KEY,
     Candidate,
     EncodedExample,
-    Manifest,
     PassMetrics,
     TrainingPlan,
     TrainingResult,
@@ -231,21 +231,25 @@ def save_candidates(
         set_weights(policy, [torch.lerp(old, new, scale) for old, new in zip(start, reached, strict=True)])
         directory = workdir / f"pass-{pass_number}-scale-{scale:.2f}"
         policy.save_pretrained(directory)
-        manifest = Manifest(base_fingerprint=plan.base_fingerprint, sha256=sha256_of(directory / ADAPTER_FILE))
-        (directory / MANIFEST_FILE).write_text(manifest.model_dump_json())
+        stamp_base(directory / ADAPTER_FILE, plan.base_fingerprint)
         saved.append(
             Candidate(
                 name=directory.name,
                 directory=directory,
                 pass_number=pass_number,
                 scale=scale,
-                sha256=manifest.sha256,
+                sha256=sha256_of(directory / ADAPTER_FILE),
                 delta_norm=delta_norm(directory, plan.parent_adapter),
                 proof_logprobs=score_prompts(policy, plan.proof_prompts),
             )
         )
     set_weights(policy, reached)
     return saved
+
+
+def stamp_base(path: Path, base_fingerprint: str) -> None:
+    """Write into the adapter file which base model it belongs to."""
+    save_file(load_file(path), path, metadata={"format": "pt", BASE_KEY: base_fingerprint})
 
 
 def set_weights(policy: PeftModel, weights: Sequence[Tensor]) -> None:

@@ -11,7 +11,8 @@ PLAN_FILE = "plan.json"
 RESULT_FILE = "result.json"
 ADAPTER_FILE = "adapter_model.safetensors"
 ADAPTER_CONFIG_FILE = "adapter_config.json"
-MANIFEST_FILE = "manifest.json"
+BASE_KEY = "base_fingerprint"
+"""In the metadata of the adapter file: the base model that it belongs to."""
 
 
 class _Frozen(BaseModel):
@@ -52,13 +53,6 @@ class TrainingPlan(_Frozen):
     seed: int
     proof_prompts: tuple[tuple[int, ...], ...]
     """Token sequences whose logprobs prove a swap."""
-
-
-class Manifest(_Frozen):
-    """Lies beside an adapter: the base it belongs to and its own hash."""
-
-    base_fingerprint: str
-    sha256: str
 
 
 class Candidate(_Frozen):

@@ -5,18 +5,17 @@ child process, the engine answers the updater after everyone else.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 
-from memory.child import ChildFailed, RunChild
-from memory.completions import AdapterRejected, InferenceClient, InferenceError
+from memory.child import ChildFailed
+from memory.completions import AdapterRejected, InferenceError
 from memory.records import Method, SamplingParams, Update, UpdateStatus, Use, Version
-from memory.store import Store
-from memory.tokens import Tokenizer
 from updater.adapter import AdapterUnusable, check_adapter
+from updater.deps import UpdateDeps
 from updater.gate import Versions, gate_protected, gate_target
 from updater.hints import Judge, choose_hint
 from updater.objectives.correction import encode_correction
@@ -24,11 +23,10 @@ from updater.objectives.hindsight import encode_hindsight
 from updater.objectives.replay import encode_replay
 from updater.plan import Case, Plan, Protected, Skip, choose_replays, make_plan
 from updater.proof import SwapUnproven, prove_swap
-from updater.publish import Publisher, publish_candidate
+from updater.publish import publish_candidate
 from updater.rollouts import Scorer
 from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
 from updater.selection import SelectionSlice, choose_candidate
-from updater.settings import UpdaterSettings
 from updater.targets import ReadyTarget
 from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
 
@@ -48,23 +46,6 @@ class Reject(Exception):  # noqa: N818 - an end of an update, not an error
     def __init__(self, reason: str, scorecard: Scorecard | None = None) -> None:
         super().__init__(reason)
         self.scorecard = scorecard
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateDeps:
-    """All that an update works with; wired in agent/daemon.py."""
-
-    store: Store
-    engine: InferenceClient
-    tokenizer: Tokenizer
-    publisher: Publisher
-    run_child: RunChild
-    settings: UpdaterSettings
-    data_dir: Path
-    model_dir: Path
-    base_fingerprint: str
-    num_cores: int
-    now: Callable[[], datetime]
 
 
 async def run_update(deps: UpdateDeps, *, trigger: str, update_id: str, report: Report) -> Update:
@@ -233,7 +214,7 @@ class UpdateRun:
         await self._deps.run_child(
             "updater.worker",
             workdir,
-            threads=settings.threads or self._deps.num_cores,
+            threads=settings.threads or os.cpu_count() or 1,
             niceness=NICENESS,
             timeout_s=settings.max_runtime_s,
             on_line=self._on_line,
@@ -336,15 +317,7 @@ class UpdateRun:
     async def _publish(self, candidate: Candidate, training: TrainingPlan, result: TrainingResult) -> Version:
         self._report("publish", 0, 1)
         version, proof = await publish_candidate(
-            store=self._deps.store,
-            engine=self._deps.engine,
-            publisher=self._deps.publisher,
-            data_dir=self._deps.data_dir,
-            candidate=candidate,
-            result=result,
-            proof_prompts=training.proof_prompts,
-            update_id=self._update_id,
-            now=self._deps.now(),
+            self._deps, candidate, result, proof_prompts=training.proof_prompts, update_id=self._update_id
         )
         self.metrics["swap_proof"] = proof.model_dump()
         self._report("publish", 1, 1)
