@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
-from zoneinfo import ZoneInfo
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.cron import CronTrigger
@@ -30,7 +29,7 @@ class Schedule:
 
     every_s: float | None = None
     cron: str | None = None
-    """Five fields; weekdays by name or by number as people count them (0 and 7 are Sunday)."""
+    """Five fields, UTC; weekdays by name or by number as people count them (0 and 7 are Sunday)."""
     after_interactions: int | None = None
 
     @classmethod
@@ -79,10 +78,8 @@ class Alarm:
 class Clock:
     """Rings alarms at their times. Use as a context manager around the life of the daemon."""
 
-    def __init__(self, now: Callable[[], datetime], *, timezone: str = "UTC") -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._timezone = ZoneInfo(timezone)
-        """Of cron expressions. In UTC no hour is skipped or comes twice."""
         self._scheduler = AsyncIOScheduler(
             timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         )
@@ -94,7 +91,9 @@ class Clock:
             first = first_due(schedule.every_s, last_run_at=last_run_at, now=self._now())
             self._schedule(alarm, "every", trigger, next_run_time=first)
         if schedule.cron is not None:
-            trigger = CronTrigger.from_crontab(name_weekdays(schedule.cron), timezone=self._timezone)
+            trigger = CronTrigger.from_crontab(
+                name_weekdays(schedule.cron), timezone=UTC
+            )  # no hour is skipped or comes twice
             self._schedule(alarm, "cron", trigger)
 
     def next_due(self, alarm: Alarm) -> datetime | None:

@@ -4,22 +4,25 @@ An engine that dies meanwhile is restarted by the supervisor; sampling then goes
 our engine the result is the same as without the interruption, because its draws are keyed by seed and position.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
 import structlog
-from memory.tokens import Tokenizer
 
 from agent.choice_text import ChoiceText
 from agent.turn import Choice, TokenLogprob, Turn
 from memory.completions import CompletionChunk, CompletionRequest, EngineUnavailable, InferenceClient, InferenceError
 from memory.records import Cause, FinishReason
+from memory.tokens import Tokenizer
 
 log = structlog.get_logger(__name__)
 
 _MAX_RESUMES = 2
+_RESUME_DELAY_S = 0.5
+"""Broken connections are seen before the supervisor sees that the engine has gone."""
 _RESUME_WAIT_S = 90.0
 """How long a stream waits for a restarted engine: loading a model and its adapters."""
 
@@ -94,6 +97,7 @@ class Generator:
         """Return once it makes sense to go on; raise the interruption where it does not."""
         if last:
             raise interruption
+        await asyncio.sleep(_RESUME_DELAY_S)
         try:
             await self._wait_ready(_RESUME_WAIT_S)
         except TimeoutError:

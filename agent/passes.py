@@ -135,6 +135,9 @@ class Passes:
         progress.report("starting", 0, 0)
         try:
             await self._runs[kind](trigger=progress.trigger, run_id=progress.id, report=progress.report)
+        except asyncio.CancelledError:
+            await self._fail(progress, "the daemon was stopped")
+            raise
         except Exception as error:  # noqa: BLE001 - a pass that fails is a record, not the end of the daemon
             await self._record_failure(progress, error)
         else:
@@ -146,8 +149,11 @@ class Passes:
         if progress.kind not in self._failing:
             self._failing.add(progress.kind)
             log.error("pass failed", kind=progress.kind.value, id=progress.id, exc_info=error)
+        await self._fail(progress, f"{type(error).__name__}: {error}")
+
+    async def _fail(self, progress: Progress, reason: str) -> None:
         fail = self._fail_pass if progress.kind is Kind.REFLECT else self._fail_update
-        await fail(progress.id, progress.trigger, f"{type(error).__name__}: {error}")
+        await fail(progress.id, progress.trigger, reason)
 
     async def _fail_pass(self, pass_id: str, trigger: str, reason: str) -> None:
         """End a pass as failed, whether or not it came to writing its beginning."""

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.tokens import Tokenizer
-
 from memory.records import Message
+from memory.tokens import Tokenizer
 
 
 class ContextLengthError(ValueError):
@@ -20,14 +19,20 @@ class Prompt:
 
 
 def build_prompt(
-    tokenizer: Tokenizer, messages: Sequence[Message], *, system_prompt: str | None, recalled: str, max_tokens: int
+    tokenizer: Tokenizer,
+    messages: Sequence[Message],
+    *,
+    system_prompt: str | None,
+    recalled: str,
+    max_tokens: int,
+    context_length: int,
 ) -> Prompt:
     """Render the chat with what the agent puts before it. Raises ContextLengthError."""
     rendered = tokenizer.render_chat(with_preamble(messages, system_prompt=system_prompt, recalled=recalled))
-    room = tokenizer.max_positions - len(rendered)
+    room = context_length - len(rendered)
     if room < 1:
         raise ContextLengthError(
-            f"This model's maximum context length is {tokenizer.max_positions} tokens; "
+            f"This model's maximum context length is {context_length} tokens; "
             f"the messages take {len(rendered)}, which leaves no room for an answer."
         )
     return Prompt(token_ids=rendered, max_tokens=min(max_tokens, room))

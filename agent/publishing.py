@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from memory.completions import AdapterRejected, InferenceClient
+from memory.completions import AdapterRejected, EngineUnavailable, InferenceClient
 from memory.records import Version, VersionOrigin
 from memory.store import Store
 
@@ -124,7 +124,10 @@ class LivePolicy:
                 await self._unload(number)
 
     async def _flip(self, version: Version) -> None:
-        await self.ensure_resident(version)
+        try:
+            await self.ensure_resident(version)
+        except EngineUnavailable:
+            log.warning("flipped while the engine is away; it is loaded at its return", version=version.name)
         before, self.live = self.live, version
         if before.number != version.number:
             self._retired.add(before.number)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
-from memory.recall import Recall, Recalled
-from memory.tokens import Tokenizer
 
 from agent.generate import Generator
 from agent.idempotency import KeyClaims
@@ -23,8 +21,10 @@ from agent.publishing import LivePolicy
 from agent.replay import replay_turn
 from agent.session import find_session
 from agent.turn import Chat, Choice, Turn
+from memory.recall import Recall, Recalled
 from memory.records import Cause, FinishReason, Interaction, Outcome, Timings, new_id
 from memory.store import Store
+from memory.tokens import Tokenizer
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +44,8 @@ class Parts:
     recall: Recall
     generator: Generator
     system_prompt: str
+    context_length: int
+    """Tokens of prompt and answer together that the engine can hold."""
     on_stored: Callable[[Sequence[Interaction]], None]
     """Told of every request that became durable."""
     now: Callable[[], datetime]
@@ -57,6 +59,8 @@ class Responder:
         self._turns = turns
         self._claims = KeyClaims()
         self._in_flight: set[Turn] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def num_in_flight(self) -> int:
@@ -80,6 +84,7 @@ class Responder:
                 system_prompt=system_prompt,
                 recalled=recalled.text if recalled else "",
                 max_tokens=chat.sampling.max_tokens,
+                context_length=parts.context_length,
             )
             turn = Turn(
                 request_id=new_id("chatcmpl").replace("_", "-"),
@@ -94,8 +99,13 @@ class Responder:
                 admitted_at_s=time.monotonic(),
             )
             self._in_flight.add(turn)
+            self._idle.clear()
             self._turns.create_task(self._serve(turn, held.pop_all()), name=turn.request_id)
         return turn
+
+    async def idle(self) -> None:
+        """Return once no turn is in flight."""
+        await self._idle.wait()
 
     def abandon_all(self, reason: str) -> None:
         """End every turn in flight now; what there is gets stored."""
@@ -117,8 +127,10 @@ class Responder:
             except Exception as error:  # noqa: BLE001 - it belongs to the request: raised where the client is answered
                 failure = error
             finally:
-                self._in_flight.discard(turn)
                 turn.close(failure)
+                self._in_flight.discard(turn)
+                if not self._in_flight:
+                    self._idle.set()
 
     async def _generate(self, turn: Turn) -> None:
         async with asyncio.TaskGroup() as sampling:

@@ -79,6 +79,10 @@ class Child:
         self._on_ready = on_ready
         self._ready = asyncio.Event()
 
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
     async def wait_ready(self, timeout_s: float | None = None) -> None:
         """Return once the child is ready. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):

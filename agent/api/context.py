@@ -1,7 +1,7 @@
 """What the handlers are given: the parts of the daemon that HTTP may reach, under one typed key."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from aiohttp import web
@@ -16,12 +16,24 @@ from memory.store import Store
 from memory.tokens import Tokenizer
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Phase:
-    """Whether chats are admitted. One object, shared by the daemon (which sets it) and the handlers (which ask)."""
+    """Where the daemon is in its life. The daemon moves it on, the handlers ask it."""
 
-    not_ready: str | None = "starting"
-    """Why no chat is admitted: starting, engine, draining; None when all is well."""
+    is_engine_ready: Callable[[], bool]
+    has_started: bool = False
+    is_draining: bool = False
+    url: str = ""
+    """Where HTTP listens, once it does."""
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why no chat is admitted; None when all is well."""
+        if self.is_draining:
+            return "draining"
+        if self.is_engine_ready():
+            return None
+        return "engine_restarting" if self.has_started else "starting"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +52,6 @@ class Context:
     read_status: Callable[[], Awaitable[dict[str, object]]]
     roll_back: Callable[[int], Awaitable[Version]]
     now: Callable[[], datetime]
-    started_at: datetime = field()
 
 
 CONTEXT = web.AppKey("context", Context)
