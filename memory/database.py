@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -59,6 +60,23 @@ class DatabaseError(RuntimeError):
 class _Job:
     run: Callable[[Connection], Any]
     future: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Relay:
+    """Whatever is raised inside belongs to the one who awaits the future; the thread goes on."""
+
+    future: Future[Any]
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None:
+            self.future.set_exception(error)
+        return error is not None
 
 
 @asynccontextmanager
@@ -149,7 +167,7 @@ class Database:
         try:
             with connection.begin():
                 done = [(job, result) for job in jobs for result in _run_in_savepoint(connection, job)]
-        except (SQLAlchemyError, sqlite3.Error) as error:
+        except (DatabaseError, SQLAlchemyError, sqlite3.Error) as error:
             self._refuse_after(error)
             for job in jobs:
                 if not job.future.done():
@@ -160,21 +178,21 @@ class Database:
 
     def _refuse_after(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on disk: trying again and carrying on is how data gets lost."""
-        original = error.orig if isinstance(error, DBAPIError) else error
-        if getattr(original, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR:
-            self._refuses = f"{self.path} could not be written and takes no more: {original}"
+        reason: BaseException | None = error
+        while reason is not None and not hasattr(reason, "sqlite_errorcode"):
+            reason = reason.__cause__ or reason.__context__
+        if reason is not None and reason.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+            self._refuses = f"{self.path} could not be written and takes no more: {reason}"
 
 
 def _run_in_savepoint(connection: Connection, job: _Job) -> list[Any]:
-    """[result], or [] after the job failed alone. Raises when SQLite gave up the whole transaction with it."""
-    try:
-        with connection.begin_nested():
-            return [job.run(connection)]
-    except BaseException as error:  # whatever it is belongs to the caller who awaits it
-        job.future.set_exception(error)
-        if not _driver(connection).in_transaction:
-            raise
-        return []
+    """[result], or [] after the job failed alone. Raises DatabaseError when SQLite gave up the transaction with it."""
+    results = []
+    with _Relay(job.future), connection.begin_nested():
+        results.append(job.run(connection))
+    if not _driver(connection).in_transaction:
+        raise DatabaseError("SQLite gave up the transaction") from job.future.exception()
+    return results
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:
