@@ -4,7 +4,7 @@ Closing a stream, or cancelling a call, closes its connection, and that is what 
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self
 
@@ -51,7 +51,7 @@ class EngineClient:
         if self._session is not None:
             await self._session.close()
 
-    async def stream(self, request: CompletionRequest) -> AsyncIterator[CompletionChunk]:
+    async def stream(self, request: CompletionRequest) -> AsyncGenerator[CompletionChunk, None]:
         """Sample; closing the iterator aborts the request in the engine."""
         body = wire.request_body(request, stream=True)
         try:
@@ -88,11 +88,11 @@ class EngineClient:
     async def load_adapter(self, name: str, path: str) -> None:
         """Make `name` resident from a PEFT directory. Raises AdapterRejected."""
         body: wire.Json = {"lora_name": name, "lora_path": path}
-        await self._call("/v1/load_lora_adapter", body, refusal=AdapterRejected, is_json=False)
+        await self._call("/v1/load_lora_adapter", body, refusal=AdapterRejected)
 
     async def unload_adapter(self, name: str) -> None:
         """Forget `name` once nothing in flight uses it."""
-        await self._call("/v1/unload_lora_adapter", {"lora_name": name}, is_json=False)
+        await self._call("/v1/unload_lora_adapter", {"lora_name": name})
 
     async def list_models(self) -> tuple[str, ...]:
         """Names that are resident, `base` first."""
@@ -109,11 +109,11 @@ class EngineClient:
         body: wire.Json | None = None,
         *,
         refusal: type[InferenceError] = InferenceError,
-        is_json: bool = True,
     ) -> wire.Json:
         try:
             async with self._get(path) if body is None else self._post(path, body) as response:
                 await _raise_for_status(response, refusal)
+                is_json = response.content_type == "application/json"  # vLLM answers some verbs with a word or nothing
                 answer: wire.Json = await response.json() if is_json else {}
                 return answer
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError) as error:

@@ -33,9 +33,11 @@ def model(model_dir: Path) -> DecoderModel:
 @pytest.fixture(scope="session")
 def adapter_dirs(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> tuple[Path, Path]:
     root = tmp_path_factory.mktemp("adapters")
-    return tuple(make_tiny_adapter(root / str(seed), model_dir, seed=seed) for seed in (1, 2))
+    first, second = (make_tiny_adapter(root / str(seed), model_dir, seed=seed) for seed in (1, 2))
+    return first, second
 
 
 @pytest.fixture(scope="session")
 def adapters(adapter_dirs: tuple[Path, Path], model: DecoderModel) -> tuple[Adapter, Adapter]:
-    return tuple(load_adapter(directory, model.architecture) for directory in adapter_dirs)
+    first, second = (load_adapter(directory, model.architecture) for directory in adapter_dirs)
+    return first, second

@@ -7,6 +7,7 @@ from agent.inference.lora import Adapter
 from agent.inference.model import DecoderModel
 from agent.inference.scheduler import Limits
 from agent.inference.sequence import Sequence, SequenceEvent
+from memory.completions import PromptScore
 from memory.records import SamplingParams
 
 _ids = count()
@@ -24,10 +25,20 @@ def make_sequence(
     max_tokens: int = 12,
     temperature: float = 0.0,
     adapter: Adapter | None = None,
-    **fields: object,
+    priority: int = 0,
+    stop_token_ids: frozenset[int] = frozenset(),
+    num_prompt_logprobs: int | None = None,
 ) -> Sequence:
     sampling = SamplingParams(temperature=temperature, max_tokens=max_tokens, seed=hash(prompt) % 1000)
-    return Sequence(id=f"seq_{next(_ids)}", prompt=prompt, sampling=sampling, adapter=adapter, **fields)
+    return Sequence(
+        id=f"seq_{next(_ids)}",
+        prompt=prompt,
+        sampling=sampling,
+        adapter=adapter,
+        priority=priority,
+        stop_token_ids=stop_token_ids,
+        num_prompt_logprobs=num_prompt_logprobs,
+    )
 
 
 def drain(engine: Engine, events: dict[str, list[SequenceEvent]] | None = None) -> dict[str, list[SequenceEvent]]:
@@ -50,9 +61,20 @@ def run_alone(model: DecoderModel, sequence: Sequence) -> list[SequenceEvent]:
     return run_all(make_engine(model), [sequence])[0]
 
 
-def tokens_of(events: list[SequenceEvent]) -> list[int | None]:
-    return [event.token_id for event in events]
+def tokens_of(events: list[SequenceEvent]) -> list[int]:
+    return [event.token_id for event in events if event.token_id is not None]
+
+
+def logprobs_of(events: list[SequenceEvent]) -> list[float]:
+    return [event.logprob for event in events if event.logprob is not None]
 
 
 def max_logprob_gap(left: list[SequenceEvent], right: list[SequenceEvent]) -> float:
-    return max(abs(a.logprob - b.logprob) for a, b in zip(left, right, strict=True))
+    return max(abs(a - b) for a, b in zip(logprobs_of(left), logprobs_of(right), strict=True))
+
+
+def score_of(events: list[SequenceEvent]) -> PromptScore:
+    """Of a sequence that was only scored: its one event."""
+    (event,) = events
+    assert event.prompt is not None
+    return event.prompt

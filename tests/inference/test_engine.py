@@ -1,18 +1,23 @@
 """Sequences through the whole engine: alone, together, joining, leaving."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent.inference.lora import Adapter
 from agent.inference.model import DecoderModel
+from agent.inference.sequence import Sequence, SequenceEvent
 from memory.records import FinishReason
 from tests.inference.running import (
     PROMPTS,
     drain,
+    logprobs_of,
     make_engine,
     make_sequence,
     max_logprob_gap,
     run_all,
     run_alone,
+    score_of,
     tokens_of,
 )
 
@@ -24,7 +29,7 @@ def test_batched_equals_alone(model: DecoderModel, adapters: tuple[Adapter, Adap
     """Neighbours, of whatever version, change neither the tokens of a sequence nor its logprobs."""
     versions = (None, adapters[0], adapters[1])
 
-    def sequences() -> list:
+    def sequences() -> list[Sequence]:
         return [
             make_sequence(prompt, temperature=temperature, adapter=versions[i % 3]) for i, prompt in enumerate(PROMPTS)
         ]
@@ -55,12 +60,11 @@ def test_cached_decoding_equals_one_pass(model: DecoderModel, adapters: tuple[Ad
     sequence = make_sequence(PROMPTS[3], max_tokens=40, temperature=1.0, adapter=adapters[0])
     sampled = run_alone(model, sequence)
     whole = make_sequence(tuple(sequence.tokens), max_tokens=0, adapter=adapters[0], num_prompt_logprobs=0)
-    (scored,) = run_alone(model, whole)
-    assert scored.finish_reason is FinishReason.LENGTH
-    assert scored.prompt is not None
-    assert scored.prompt.top == ()
-    expected = scored.prompt.logprobs[len(PROMPTS[3]) - 1 :]
-    assert [event.logprob for event in sampled] == pytest.approx(expected, abs=TOLERANCE)
+    events = run_alone(model, whole)
+    assert events[-1].finish_reason is FinishReason.LENGTH
+    assert score_of(events).top == ()
+    expected = score_of(events).logprobs[len(PROMPTS[3]) - 1 :]
+    assert logprobs_of(sampled) == pytest.approx(expected, abs=TOLERANCE)
 
 
 def test_a_stream_resumed_from_its_own_tokens_continues_identically(model: DecoderModel) -> None:
@@ -68,7 +72,7 @@ def test_a_stream_resumed_from_its_own_tokens_continues_identically(model: Decod
     whole = make_sequence(PROMPTS[2], max_tokens=20, temperature=1.0)
     tokens = tokens_of(run_alone(model, whole))
     resumed = make_sequence((*PROMPTS[2], *tokens[:8]), max_tokens=12, temperature=1.0)
-    resumed.sampling = whole.sampling.__class__(temperature=1.0, max_tokens=12, seed=whole.sampling.seed)
+    resumed.sampling = replace(whole.sampling, max_tokens=12)
     assert tokens_of(run_alone(model, resumed)) == tokens[8:]
 
 
@@ -76,11 +80,12 @@ def test_prompt_scores_come_in_pieces_and_with_alternatives(model: DecoderModel)
     """Scoring many prompts at once, cut over steps, equals scoring each alone; N alternatives are reported."""
     engine = make_engine(model, prompt_tokens_per_step=20)
     events = run_all(engine, [make_sequence(p, max_tokens=0, num_prompt_logprobs=3) for p in PROMPTS])
-    for prompt, (event,) in zip(PROMPTS, events, strict=True):
-        (alone,) = run_alone(model, make_sequence(prompt, max_tokens=0, num_prompt_logprobs=3))
-        assert event.prompt.logprobs == pytest.approx(alone.prompt.logprobs, abs=TOLERANCE)
-        assert len(event.prompt.logprobs) == len(event.prompt.top) == len(prompt) - 1
-        assert {len(row) for row in event.prompt.top} == {3}
+    for prompt, own in zip(PROMPTS, events, strict=True):
+        together = score_of(own)
+        alone = score_of(run_alone(model, make_sequence(prompt, max_tokens=0, num_prompt_logprobs=3)))
+        assert together.logprobs == pytest.approx(alone.logprobs, abs=TOLERANCE)
+        assert len(together.logprobs) == len(together.top) == len(prompt) - 1
+        assert {len(row) for row in together.top} == {3}
 
 
 def test_stop_ids_end_a_sequence_and_are_part_of_it(model: DecoderModel) -> None:
@@ -105,7 +110,7 @@ def test_an_abort_frees_the_slot_and_disturbs_nobody(model: DecoderModel) -> Non
     stays, leaves, waits = (make_sequence(prompt, max_tokens=20) for prompt in PROMPTS[:3])
     for sequence in (stays, leaves, waits):
         engine.add(sequence)
-    events = {stays.id: [], leaves.id: []}
+    events: dict[str, list[SequenceEvent]] = {stays.id: [], leaves.id: []}
     for _ in range(4):
         for event in engine.step():
             events[event.sequence_id].append(event)

@@ -33,7 +33,8 @@ def reference_logprobs(directory: Path) -> torch.Tensor:
 
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
-        return AutoModelForCausalLM.from_pretrained(directory)(torch.tensor([TOKENS])).logits[0].log_softmax(-1)
+        logits: torch.Tensor = AutoModelForCausalLM.from_pretrained(directory)(torch.tensor([TOKENS])).logits
+    return logits[0].log_softmax(-1)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])

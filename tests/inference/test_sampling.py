@@ -1,6 +1,7 @@
 """Drawing tokens."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ def draws(params: SamplingParams, count: int = 2000) -> list[int]:
     return [choose_token(LOGITS, params, position=position) for position in range(count)]
 
 
-def params(**fields: float) -> SamplingParams:
+def params(**fields: Any) -> SamplingParams:
     return SamplingParams(**{"temperature": 1.0, "seed": 5, **fields})
 
 

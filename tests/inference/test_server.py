@@ -44,8 +44,8 @@ async def client(socket_path: str) -> AsyncIterator[EngineClient]:
         yield connected
 
 
-def request(model: str = "base", **fields: object) -> CompletionRequest:
-    sampling = SamplingParams(**{"temperature": 1.0, "seed": 3, "max_tokens": 16, **fields})
+def request(model: str = "base", *, max_tokens: int = 16) -> CompletionRequest:
+    sampling = SamplingParams(temperature=1.0, seed=3, max_tokens=max_tokens)
     return CompletionRequest(model=model, prompt_token_ids=PROMPT, sampling=sampling, top_logprobs=2)
 
 
