@@ -1,0 +1,364 @@
+"""The command line against a daemon's socket: what it asks, what it prints, how it exits."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.api.records_json import record_json
+from agent.cli.main import main
+from agent.why import Why
+from memory.records import (
+    Assignment,
+    Cluster,
+    Evidence,
+    EvidenceKind,
+    FailureMode,
+    Feedback,
+    FinishReason,
+    Interaction,
+    Message,
+    PassStatus,
+    Reflection,
+    ReflectionPass,
+    Remedy,
+    SamplingParams,
+    Split,
+    Update,
+    UpdateStatus,
+    Use,
+    Verdict,
+    Version,
+    VersionOrigin,
+)
+from tests.fakes_daemon import Answer, FakeDaemon
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+INTERACTION = Interaction(
+    id="int_1",
+    request_id="req_1",
+    principal="local/ada",
+    session_id="ses_1",
+    created_at=NOW,
+    completed_at=NOW,
+    model="policy",
+    messages=(Message(role="user", content="What is a [bold]glacier[/bold]?"),),
+    prompt_token_ids=(1, 2),
+    token_ids=(3, 4, 5),
+    logprobs=(-0.1, -0.2, -0.3),
+    text="A river of ice.",
+    sampling=SamplingParams(),
+    policy_version=2,
+    base_fingerprint="feed",
+    finish_reason=FinishReason.STOP,
+)
+CLUSTER = Cluster(
+    id="clu_1", label="what is, explain", centroid=(), size=44, num_principals=7, created_at=NOW, updated_at=NOW
+)
+VERDICT = Verdict(
+    id="ver_1", created_at=NOW, pass_id="pass_1", interaction_id="int_1", score=0.1, reasons=("next turn: too long",),
+    hint="One short sentence, please.",
+)  # fmt: skip
+REFLECTION = Reflection(
+    id="ref_1", created_at=NOW, pass_id="pass_1", cluster_id="clu_1", label="what is, explain", num_interactions=44,
+    num_judged=40, num_principals=7, score=0.2, score_low=0.1, score_high=0.35,
+    failure_modes=(FailureMode(label="too long", count=30, evidence_ids=("evi_1",)),),
+    diagnosis="Six of seven users want shorter answers.", remedy=Remedy.WEIGHTS, num_proposed=24,
+    left_out=(("held out", 16),),
+)  # fmt: skip
+UPDATE = Update(
+    id="upd_1", trigger="manual", started_at=NOW, ended_at=NOW, status=UpdateStatus.PUBLISHED, parent_version=2,
+    published_version=3, reason="better on what is, explain", plan_json='{"hint": "One short sentence"}',
+)  # fmt: skip
+VERSION = Version(
+    number=3, parent=2, origin=VersionOrigin.UPDATE, update_id="upd_1", sha256="ab" * 32, base_fingerprint="feed",
+    created_at=NOW,
+)  # fmt: skip
+DONE_PASS = ReflectionPass(
+    id="pass_1", trigger="manual", started_at=NOW, ended_at=NOW, status=PassStatus.DONE, num_interactions=60,
+    num_verdicts=50,
+)  # fmt: skip
+WHY = Why(
+    interaction=INTERACTION,
+    next_turn_id="int_2",
+    feedback=(Feedback(id="fb_1", created_at=NOW, principal="p", interaction_id="int_1", score=-1.0, comment="Long!"),),
+    evidence=(
+        Evidence(
+            id="evi_1", created_at=NOW, interaction_id="int_1", kind=EvidenceKind.NEXT_TURN, source_id="int_2",
+            score=-0.8, text="Too long!",
+        ),
+    ),
+    judgement=VERDICT,
+    assignment=Assignment(interaction_id="int_1", group_id="grp_1", split=Split.TRAIN, cluster_id="clu_1"),
+    cluster=CLUSTER,
+    examples=(),
+    uses=(Use(update_id="upd_1", interaction_id="int_1", role="trained", reason="hindsight", weight=1.0),),
+    versions=(VERSION,),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `journeyman WORDS --data-dir tmp_path`, with `typed` as what stands on standard input."""
+
+    def run_command(*words: str, typed: str = "") -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--data-dir", str(tmp_path)])
+        said = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), said.out, said.err)
+
+    return run_command
+
+
+def _always(content: object, status: int = 200) -> Answer:
+    return lambda _: (status, content)
+
+
+def _data(records: Iterable[object], **more: object) -> Answer:
+    return _always({"data": [{**record_json(record), **more} for record in records]})
+
+
+def _events(*pieces: str) -> str:
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces
+    ]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+STATUS: dict[str, Any] = {
+    "url": "http://127.0.0.1:8700",
+    "pid": 42,
+    "ready": True,
+    "not_ready": None,
+    "uptime_s": 7300.0,
+    "rss_mb": 120.5,
+    "live_version": "policy@v3",
+    "base_fingerprint": "feed",
+    "children": [{"name": "engine", "pid": 43, "state": "ready", "restarts": 0, "rss_mb": 700.0}],
+    "counts": {"interactions": 12, "feedback": 3, "clusters": 2, "versions": 4},
+    "requests_in_flight": 1,
+    "memory_degraded": False,
+    "running": {"kind": "update", "id": "upd_1", "stage": "training", "done": 2, "total": 9},
+    "next_due": {"reflect": None, "update": None},
+    "num_new": {
+        "reflect": {"interactions": 12, "due_at": 200},
+        "update": {"interactions": 12, "due_at": None},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "answer", "expected"),
+    [
+        (
+            ("status",),
+            "/admin/status",
+            _always(STATUS),
+            ["policy@v3", "training 2/9", "for 2 h", "12 so far", "engine"],
+        ),
+        (("clusters",), "/admin/clusters", _data([CLUSTER]), ["clu_1", "what is, explain", "44", "7"]),
+        (
+            ("reflections",),
+            "/admin/reflections",
+            _data([REFLECTION]),
+            ["0.20 [0.10, 0.35]", "Six of seven", "weights, 24", "too long (30)", "held out (16)"],
+        ),
+        (("updates",), "/admin/updates", _data([UPDATE]), ["upd_1", "published as policy@v3", "better on"]),
+        (
+            ("updates", "upd_1"),
+            "/admin/updates/upd_1",
+            _always({**record_json(UPDATE), "uses": [record_json(WHY.uses[0])]}),
+            ["1 trained", "One short sentence", "published as policy@v3"],
+        ),
+        (
+            ("versions",),
+            "/admin/versions",
+            _data([VERSION], name="policy@v3", live=True),
+            ["live", "policy@v3", "upd_1", "abababababab"],
+        ),
+        (
+            ("why", "int_1"),
+            "/admin/why/int_1",
+            _always({"answer": WHY.answer, **record_json(WHY)}),
+            ["trained in update upd_1", "[bold]glacier[/bold]", "Too long!", "0.10", "One short sentence", "train"],
+        ),
+    ],
+)
+def test_what_is_read_is_shown(
+    tmp_path: Path, run: Run, words: tuple[str, ...], path: str, *, answer: Answer, expected: list[str]
+) -> None:
+    """Each read prints what an operator asks about; with --json, the records themselves."""
+    with FakeDaemon(tmp_path, {("GET", path): answer}):
+        shown = run(*words)
+        as_json = run(*words, "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert [part for part in expected if part not in shown.stdout] == [], shown.stdout
+    content: Any = answer({})[1]
+    assert json.loads(as_json.stdout) == content.get("data", content)
+
+
+def test_nothing_yet_is_said_in_words(tmp_path: Path, run: Run) -> None:
+    """Empty lists tell what would fill them."""
+    paths = {"clusters": "clusters", "reflections": "reflect now", "updates": "update now"}
+    with FakeDaemon(tmp_path, {("GET", f"/admin/{path}"): _data([]) for path in paths}):
+        for command, hint in paths.items():
+            ended = run(command)
+            assert ended.returncode == 0
+            assert hint in ended.stdout
+
+
+def test_no_daemon_is_exit_code_3(tmp_path: Path, run: Run) -> None:
+    """Without daemon.json, or with one that a killed daemon left, nothing runs here."""
+    ended = run("status")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "journeyman serve" in ended.stderr
+    address = {"pid": 1, "url": "http://127.0.0.1:1", "admin_socket": str(tmp_path / "gone.sock")}
+    (tmp_path / "daemon.json").write_text(json.dumps(address))
+    assert run("status").returncode == 3
+
+
+def test_not_ready_is_exit_code_4(tmp_path: Path, run: Run) -> None:
+    """A daemon that starts or drains says so, in status and to a chat."""
+    busy = _always({"error": {"message": "The engine is starting."}}, status=503)
+    starting = _always({**STATUS, "not_ready": "starting"})
+    with FakeDaemon(tmp_path, {("GET", "/admin/status"): starting, ("POST", "/v1/chat/completions"): busy}):
+        status, chat = run("status"), run("chat", "Hello")
+    assert (status.returncode, chat.returncode) == (4, 4)
+    assert "The engine is starting." in chat.stderr
+
+
+def test_a_refusal_is_one_line_and_exit_code_1(tmp_path: Path, run: Run) -> None:
+    """What the daemon says is repeated; there is no traceback."""
+    with FakeDaemon(tmp_path, {}):
+        ended = run("why", "int_9")
+    assert (ended.returncode, ended.stderr) == (1, "journeyman: No /admin/why/int_9 here.\n")
+
+
+@pytest.mark.parametrize("words", [("status", "--nonsense"), ("rollback", "x"), ("feedback", "int_1"), ("dance",)])
+def test_wrong_usage_is_exit_code_2(run: Run, words: tuple[str, ...]) -> None:
+    """Unknown options, wrong types and missing words are usage errors."""
+    assert run(*words).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "start", "path", "expected"),
+    [
+        ("reflect", {"pass_id": "pass_1"}, "/admin/passes/pass_1", "pass_1 done: 60 interactions, 50 verdicts"),
+        ("update", {"update_id": "upd_1"}, "/admin/updates/upd_1", "upd_1 published as policy@v3"),
+    ],
+)
+def test_a_pass_is_waited_for(
+    tmp_path: Path, run: Run, command: str, start: dict[str, str], path: str, *, expected: str
+) -> None:
+    """`now` starts a pass, tells its stages, and prints its end."""
+    ended = record_json(DONE_PASS if command == "reflect" else UPDATE)
+    asked = iter([{**ended, "status": "running", "stage": "judging", "done": 1, "total": 2}, ended])
+    answers: dict[tuple[str, str], Answer] = {
+        ("POST", f"/admin/{command}"): _always(start, status=202),
+        ("GET", path): lambda _: (200, next(asked)),
+    }
+    with FakeDaemon(tmp_path, answers):
+        done = run(command, "now")
+    assert (done.returncode, "judging" in done.stderr) == (0, True), done.stderr
+    assert expected in done.stdout
+
+
+def test_a_failed_pass_is_an_error(tmp_path: Path, run: Run) -> None:
+    """Scripts can tell by the exit code; the reason is printed."""
+    failed = {**record_json(UPDATE), "status": "failed", "reason": "out of memory", "published_version": None}
+    answers = {
+        ("POST", "/admin/update"): _always({"update_id": "upd_1"}, status=202),
+        ("GET", "/admin/updates/upd_1"): _always(failed),
+    }
+    with FakeDaemon(tmp_path, answers):
+        ended = run("update", "now")
+    assert ended.returncode == 1
+    assert "upd_1 failed: out of memory" in ended.stderr
+
+
+def test_feedback_and_rollback_send_what_was_said(tmp_path: Path, run: Run) -> None:
+    """Only what was given is sent, under the field's own name."""
+    answers = {
+        ("POST", "/v1/feedback"): _always({"id": "fb_1", "interaction_id": "int_1"}),
+        ("POST", "/admin/rollback"): _always({"name": "policy@v4"}),
+    }
+    with FakeDaemon(tmp_path, answers) as daemon:
+        assert "fb_1 for int_1" in run("feedback", "int_1", "--score", "-1", "--comment", "Long").stdout
+        assert "policy@v4 is live" in run("rollback", "2").stdout
+    assert [body for _, _, body in daemon.asked] == [
+        {"interaction_id": "int_1", "channel": "cli", "score": -1.0, "comment": "Long"},
+        {"to": 2},
+    ]
+
+
+def test_chat_streams_rates_and_keeps_its_history(tmp_path: Path, run: Run) -> None:
+    """Answers appear as they come; /bad, /good and /fix are about the last one; the next turn has the history."""
+    answers = {
+        ("POST", "/v1/chat/completions"): _always(_events("A river ", "of [ice].")),
+        ("POST", "/v1/feedback"): _always({"id": "fb_1", "interaction_id": "int_1"}),
+    }
+    typed = "/bad too early\nWhat is a glacier?\n/bad way too long\n/good\n/fix Ice.\n/what\nAnd a moraine?\n/quit\n"
+    with FakeDaemon(tmp_path, answers) as daemon:
+        ended = run("chat", "--model", "policy", typed=typed)
+    assert ended.returncode == 0, ended.stderr
+    assert "A river of [ice]." in ended.stdout
+    assert "policy@v3" in ended.stderr
+    chats = [body for _, path, body in daemon.asked if path == "/v1/chat/completions"]
+    said = [body for _, path, body in daemon.asked if path == "/v1/feedback"]
+    assert [message["role"] for message in chats[1]["messages"]] == ["user", "assistant", "user"]
+    assert {chat["model"] for chat in chats} == {"policy"}
+    about = {"interaction_id": "int_1", "channel": "cli"}
+    assert said == [
+        {**about, "score": -1.0, "comment": "way too long"},
+        {**about, "score": 1.0},
+        {**about, "score": -1.0, "correction": "Ice."},
+    ]
+
+
+def test_an_error_in_a_stream_is_told(tmp_path: Path, run: Run) -> None:
+    """A stream that breaks off with an error event ends the command with its message."""
+    broken = f"data: {json.dumps({'error': {'message': 'The engine is gone.'}})}\n\n"
+    with FakeDaemon(tmp_path, {("POST", "/v1/chat/completions"): _always(broken)}):
+        ended = run("chat", "Hello")
+    assert (ended.returncode, "The engine is gone." in ended.stderr) == (1, True)
+
+
+def test_a_wrong_configuration_keeps_the_daemon_from_starting(tmp_path: Path, run: Run) -> None:
+    """`serve` ends with one line that names the key, before anything is fetched or written."""
+    (tmp_path / "config.toml").write_text("[server]\nprot = 1\n")
+    ended = run("serve")
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"journeyman: {tmp_path}/config.toml line 2: there is no key server.prot; did you mean server.port?\n"
+    )
+
+
+def test_the_command_is_a_program_of_its_own(tmp_path: Path) -> None:
+    """Started as a process it prints, and exits with the code that scripts rely on."""
+    command = [sys.executable, "-m", "agent.cli.main", "status", "--data-dir", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("journeyman: no daemon is running")
