@@ -248,8 +248,8 @@ def save_candidates(
 
 
 def stamp_base(path: Path, base_fingerprint: str) -> None:
-    """Write into the adapter file which base model it belongs to."""
-    save_file(load_file(path), path, metadata={"format": "pt", BASE_KEY: base_fingerprint})
+    """Write into the adapter file which base model it belongs to: one key, since the order of several is random."""
+    save_file(load_file(path), path, metadata={BASE_KEY: base_fingerprint})
 
 
 def set_weights(policy: PeftModel, weights: Sequence[Tensor]) -> None:

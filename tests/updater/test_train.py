@@ -1,0 +1,86 @@
+"""The training loop on a tiny real model."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import make_tiny_model
+from updater.adapter import check_adapter
+from updater.train import train
+from updater.training import EncodedExample, TrainingPlan, TrainingResult
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # peft and transformers warn about their own future
+
+PROMPT = tuple(range(10, 20))
+HINTED = (*PROMPT, 30, 31, 32)
+
+
+def example(number: int, *, replay: bool = False) -> EncodedExample:
+    prompt = (*PROMPT, 40 + number)
+    return EncodedExample(
+        interaction_id=str(number),
+        student_ids=prompt,
+        teacher_ids=prompt if replay else (*prompt, 30, 31, 32),
+        token_ids=tuple(50 + number + i for i in range(6)),
+        weight=1.0,
+        follow_teacher=not replay,
+    )
+
+
+def plan(model: Path, **changes: object) -> TrainingPlan:
+    fields: dict[str, object] = {
+        "model_dir": model,
+        "base_fingerprint": "b" * 64,
+        "parent_adapter": None,
+        "teacher_is_base": False,
+        "examples": tuple(example(n) for n in range(5)),
+        "replays": tuple(example(n, replay=True) for n in range(10, 13)),
+        "rank": 4,
+        "learning_rate": 5e-3,
+        "max_passes": 3,
+        "batch_size": 4,
+        "replay_ratio": 0.5,
+        "scales": (0.5, 1.0),
+        "seed": 1,
+        "proof_prompts": (PROMPT,),
+    }
+    return TrainingPlan.model_validate(fields | changes)
+
+
+def run(model: Path, workdir: Path, **changes: object) -> TrainingResult:
+    workdir.mkdir()
+    return train(plan(model, **changes), workdir, lambda *_: None)
+
+
+def test_training_approaches_the_teacher_and_saves_every_point(tmp_path: Path) -> None:
+    """The loss falls from pass to pass, each pass and scale is a loadable candidate, and smaller scales move less."""
+    result = run(make_tiny_model(tmp_path / "model"), tmp_path / "work")
+    assert result.passes[-1].example_kl_nats < result.passes[0].example_kl_nats
+    assert [(c.pass_number, c.scale) for c in result.candidates] == [(n, s) for n in (1, 2, 3) for s in (0.5, 1.0)]
+    for candidate in result.candidates:
+        check_adapter(candidate.directory, sha256=candidate.sha256, base_fingerprint="b" * 64, parent=None)
+    assert result.candidates[0].delta_norm < result.candidates[1].delta_norm
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    """One plan is one adapter, so that a version can be rebuilt."""
+    model = make_tiny_model(tmp_path / "model")
+    first, second = run(model, tmp_path / "one"), run(model, tmp_path / "two")
+    assert [c.sha256 for c in first.candidates] == [c.sha256 for c in second.candidates]
+
+
+def test_an_update_continues_its_parent(tmp_path: Path) -> None:
+    """Under a published parent the student starts where the parent is: the parent's proof is the candidate's before."""
+    model = make_tiny_model(tmp_path / "model")
+    first = run(model, tmp_path / "one")
+    parent = first.candidates[-1]
+    second = run(model, tmp_path / "two", parent_adapter=parent.directory)
+    assert second.parent_logprobs[0] == pytest.approx(parent.proof_logprobs[0], abs=1e-5)
+    assert second.candidates[-1].delta_norm > 0
+
+
+def test_replay_alone_barely_moves(tmp_path: Path) -> None:
+    """Replay's teacher is the student itself at the start: what is only replayed stays."""
+    only_replay = {"examples": tuple(example(n, replay=True) for n in range(5)), "replays": (), "max_passes": 1}
+    result = run(make_tiny_model(tmp_path / "model"), tmp_path / "work", **only_replay)
+    assert (result.passes[0].replay_kl_nats or 1.0) < 0.01
