@@ -1,8 +1,7 @@
 """The long-lived children of a daemon: what to run for engine and embedder, and with how much of the machine."""
 
 import os
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 
 from agent.data_dir import DataDir
 from agent.inference.client import EngineClient
@@ -62,5 +61,5 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _as_arguments(options: dict[str, Path | int | str]) -> tuple[str, ...]:
+def _as_arguments(options: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(part) for option in options.items() for part in option)

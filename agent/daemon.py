@@ -16,6 +16,7 @@ import structlog
 from agent.children import EMBEDDER_SOCKET, ENGINE_SOCKET, embedder_of, engine_of
 from agent.clock import Alarm, Schedule
 from agent.data_dir import DataDir, hold_data_dir
+from agent.footprint import limit_arenas
 from agent.generate import Generator
 from agent.inference.client import EngineClient
 from agent.learning import bind_learning
@@ -43,6 +44,7 @@ async def serve(settings: Settings, data_dir: Path, *, on_ready: Callable[[str],
     Raises DataDirInUseError, SourceError, DatabaseError, AddressTakenError or ChildFailed, each with one line to show.
     """
     configure_logs(settings.agent.log_level)
+    limit_arenas()
     with hold_data_dir(data_dir) as home:
         models = await prepare_models(settings)
         async with _opened(settings, home) as opened:

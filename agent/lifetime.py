@@ -18,6 +18,7 @@ from agent.api.metrics import Metrics
 from agent.children import Engine
 from agent.clock import Alarm, Clock
 from agent.data_dir import DataDir
+from agent.footprint import give_back_memory
 from agent.generate import Generator
 from agent.indexing import keep_indexed
 from agent.learning import Learning
@@ -166,6 +167,7 @@ class Daemon:
         self.home.announce(listener.url)
         await self.engine.wait_ready()
         phase.has_started = True
+        give_back_memory()
         log.info("ready", url=listener.url, live=self.policy.live.name)
         if on_ready is not None:
             on_ready(listener.url)

@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from agent.clock import Alarm
+from agent.footprint import give_back_memory
 from memory.records import PassStatus, ReflectionPass, Update, UpdateStatus, new_id
 from memory.store import Store
 
@@ -144,6 +145,7 @@ class Passes:
             if kind in self._failing:
                 self._failing.discard(kind)
                 log.info("pass works again", kind=kind.value, id=progress.id)
+        give_back_memory()
 
     async def _record_failure(self, progress: Progress, error: Exception) -> None:
         if progress.kind not in self._failing:

@@ -32,8 +32,8 @@ _POLL_S = 0.1
 _HEALTH_INTERVAL_S = 5.0
 _HUNG_AFTER_S = 60.0
 """Without one good health answer for this long, a running child is killed and restarted."""
-_STOP_S = 5.0
-"""From SIGTERM to SIGKILL."""
+_STOP_S = 1.0
+"""From SIGTERM to SIGKILL. Children hold nothing that is not in the store or in a directory of its own."""
 _MAX_BACKOFF_S = 30.0
 _MAX_LOG_BYTES = 10 * 1024 * 1024
 _MAX_LINE_BYTES = 1024 * 1024
