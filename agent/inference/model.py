@@ -6,6 +6,7 @@ scheduling. Shapes: T rows, H hidden, A heads, G query heads per kv head, D head
 """
 
 from pathlib import Path
+from typing import Self
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own habit
@@ -26,7 +27,7 @@ class DecoderModel:
         self._cosine, self._sine = _rotary_tables(architecture)
 
     @classmethod
-    def load(cls, directory: Path) -> "DecoderModel":
+    def load(cls, directory: Path) -> Self:
         """Map model.safetensors (or its shards) of `directory`; raises UnsupportedModelError with the reason."""
         architecture = read_architecture(directory)
         files = sorted(directory.glob("model*.safetensors"))
