@@ -23,13 +23,13 @@ _SUFFIXES = ("ational", "iveness", "ation", "ingly", "ments", "ness", "ment", "i
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """Distinct lower-case words that say something, in order of appearance; all words where none does."""
-    words = tuple(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
-    return tuple(word for word in words if word not in STOP_WORDS) or words
+    """Distinct lower-case words that say something, in order of appearance."""
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(text))
+    return tuple(word for word in words if word not in STOP_WORDS)
 
 
 def match_expression(principal: str, query: str) -> str | None:
-    """An FTS5 expression: any of the query's words, in this principal's rows. None when there is no word.
+    """An FTS5 expression: any of the query's words, in this principal's rows. None when no word says anything.
 
     Words hold letters and digits only and are quoted, so no text can be read as FTS5 syntax.
     """
