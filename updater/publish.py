@@ -4,6 +4,7 @@ The row is the commit: an interruption before it leaves the live version as it w
 reused. The flip is one pointer in the daemon (agent/publishing.py).
 """
 
+import asyncio
 from pathlib import Path
 
 from memory.records import Version, VersionOrigin
@@ -24,7 +25,8 @@ async def publish_candidate(
 ) -> tuple[Version, SwapProof]:
     """Raises AdapterUnusable, AdapterRejected or SwapUnproven; then nothing has changed."""
     parent = deps.publisher.live
-    check_adapter(
+    await asyncio.to_thread(
+        check_adapter,
         candidate.directory,
         sha256=candidate.sha256,
         base_fingerprint=parent.base_fingerprint,
@@ -32,7 +34,7 @@ async def publish_candidate(
     )
     number = await next_number(deps.store)
     relative = Path("versions") / f"v{number}-{candidate.sha256[:12]}"
-    publish_directory(candidate.directory, deps.data_dir / relative)
+    await asyncio.to_thread(publish_directory, candidate.directory, deps.data_dir / relative)
     version = Version(
         number=number,
         parent=parent.number,
@@ -69,7 +71,8 @@ async def roll_back(deps: UpdateDeps, *, to: int) -> Version:
     if old.base_fingerprint != deps.publisher.live.base_fingerprint:
         raise AdapterUnusable(f"policy@v{to} belongs to another base model")
     if old.adapter_path is not None:
-        check_adapter(
+        await asyncio.to_thread(
+            check_adapter,
             deps.data_dir / old.adapter_path,
             sha256=old.sha256 or "",
             base_fingerprint=old.base_fingerprint,

@@ -4,6 +4,7 @@ Every update ends in exactly one of published, rejected, skipped, failed. Servin
 child process, the engine answers the updater after everyone else.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -256,7 +257,8 @@ class UpdateRun:
 
     async def _load(self, candidate: Candidate, training: TrainingPlan, result: TrainingResult) -> str:
         """Make a candidate resident under a name of its own, checked and proven. Returns the name."""
-        check_adapter(
+        await asyncio.to_thread(
+            check_adapter,
             candidate.directory,
             sha256=candidate.sha256,
             base_fingerprint=self._deps.base_fingerprint,
