@@ -167,6 +167,7 @@ def test_broad_excepts_stay_at_home() -> None:
         for node in ast.walk(_tree(path))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
+        and not isinstance(node.body[-1], ast.Raise)  # what is raised again is not caught
         and str(path.relative_to(ROOT)) not in BROAD_EXCEPT_HOMES
     ]
     assert wrong == []

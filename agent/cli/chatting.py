@@ -39,7 +39,7 @@ def chat(
         if message is not None:
             _say(daemon, conversation, message)
             return
-        STDERR.print(f"{_HELP}\n", style="dim")
+        STDERR.print(f"{_HELP}\n", style="dim", markup=False)
         for line in _typed_lines():
             if line == "/quit":
                 return
@@ -73,7 +73,7 @@ def _take(daemon: Connection, conversation: Conversation, line: str) -> None:
             conversation.messages.clear()
             conversation.session_id = conversation.interaction_id = None
         case _ if command.startswith("/"):
-            STDERR.print(_HELP, style="dim")
+            STDERR.print(_HELP, style="dim", markup=False)
         case _:
             _say(daemon, conversation, line)
 
@@ -97,7 +97,8 @@ def _say(daemon: Connection, conversation: Conversation, text: str) -> None:
         conversation.interaction_id = response.headers.get("X-Interaction-Id")
         version = response.headers.get("X-Policy-Version", "")
     conversation.messages = [*messages, {"role": "assistant", "content": answer}]
-    STDERR.print(f"\n{version}  {conversation.interaction_id}", style="dim", markup=False)
+    STDOUT.print()
+    STDERR.print(f"{version}  {conversation.interaction_id}", style="dim", markup=False)
 
 
 def _print_pieces(response: httpx.Response) -> str:

@@ -1,8 +1,10 @@
 """`journeyman serve`: settings, models with a progress bar, then the daemon in the foreground."""
 
 import asyncio
+import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -35,7 +37,7 @@ def serve(
     settings = load_settings(place, config_file=config, flags=given)
     write_first_config(place)
     _prepare_models(settings)
-    asyncio.run(run_daemon(settings, place, on_ready=_greet))
+    asyncio.run(run_daemon(settings, place, on_ready=partial(_greet, data_dir=place)))
 
 
 def _prepare_models(settings: Settings) -> None:
@@ -44,12 +46,21 @@ def _prepare_models(settings: Settings) -> None:
             prepare(source, model_cache_dir(settings), report=report)
 
 
-def _greet(url: str) -> None:
+def _greet(url: str, *, data_dir: Path) -> None:
+    command = sys.argv[0] if sys.argv[0].endswith("journeyman") and not shutil.which("journeyman") else "journeyman"
+    option = "" if data_dir == chosen_data_dir(None) else f" --data-dir {data_dir}"
     body = '{"model": "agent", "messages": [{"role": "user", "content": "What is a glacier?"}]}'
-    STDOUT.print(f"\nJourneyman is ready at {url}\n\nThree things to try, in another terminal:\n", style="bold")
-    STDOUT.print(f"  curl {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'", soft_wrap=True)
-    STDOUT.print("  journeyman chat          # then /good, /bad too long, /fix what it should have said")
-    STDOUT.print("  journeyman demo          # users complain, it reflects, trains, and answers better\n")
+    lines = (
+        f"\nJourneyman is ready at {url}\n",
+        "Three things to try, in another terminal:\n",
+        f"  curl {url}/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'\n",
+        f"  {command} chat{option}",
+        "      then /good, /bad way too long, or /fix and what it should have said\n",
+        f"  {command} demo",
+        "      users complain, it reflects, trains, and answers better (ten minutes)\n",
+    )
+    for line in lines:
+        STDOUT.print(line, markup=False, soft_wrap=True)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
