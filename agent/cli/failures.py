@@ -11,7 +11,7 @@ class ExitCode(IntEnum):
     NOT_READY = 4
 
 
-class CommandFailed(RuntimeError):  # noqa: N818  # an end, not a fault of the program
+class CommandFailed(RuntimeError):
     """One line for the person at the terminal."""
 
     def __init__(self, message: str, *, code: ExitCode = ExitCode.ERROR) -> None:
