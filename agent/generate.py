@@ -80,21 +80,21 @@ class Generator:
             if len(sampled) == request.sampling.max_tokens:  # it died between the last token and saying so
                 yield CompletionChunk(token_ids=(), logprobs=(), finish_reason=FinishReason.LENGTH)
                 return
-            interruption = EngineUnavailable("the engine ended a stream without a reason")
-            try:
-                async with aclosing(self._engine.stream(continue_request(request, sampled))) as chunks:
-                    async for chunk in chunks:
-                        sampled += chunk.token_ids
-                        yield chunk
-                        if chunk.finish_reason is not None:
-                            return
-            except EngineUnavailable as error:
-                interruption = error
-            log.warning("stream interrupted", error=str(interruption), num_tokens=len(sampled))
+            interruption: EngineUnavailable | None = None
+            async with aclosing(self._engine.stream(continue_request(request, sampled))) as chunks:
+                while (chunk := await _next_chunk(chunks)) is not None:
+                    if isinstance(chunk, EngineUnavailable):
+                        interruption = chunk
+                        break
+                    sampled += chunk.token_ids
+                    yield chunk
+            if interruption is None:
+                return
             await self._await_engine(interruption, last=num_resumes == _MAX_RESUMES)
 
     async def _await_engine(self, interruption: EngineUnavailable, *, last: bool) -> None:
         """Return once it makes sense to go on; raise the interruption where it does not."""
+        log.warning("stream interrupted", error=str(interruption))
         if last:
             raise interruption
         await asyncio.sleep(_RESUME_DELAY_S)
@@ -102,6 +102,14 @@ class Generator:
             await self._wait_ready(_RESUME_WAIT_S)
         except TimeoutError:
             raise interruption from None
+
+
+async def _next_chunk(chunks: AsyncGenerator[CompletionChunk, None]) -> CompletionChunk | EngineUnavailable | None:
+    """The next chunk, the interruption that came instead, or None at the end."""
+    try:
+        return await anext(chunks, None)
+    except EngineUnavailable as interruption:
+        return interruption
 
 
 def continue_request(request: CompletionRequest, sampled: list[int]) -> CompletionRequest:

@@ -118,19 +118,19 @@ class Responder:
         return await self._parts.recall.retrieve(chat.caller.principal, chat.messages, exclude_session=session_id)
 
     async def _serve(self, turn: Turn, held: AsyncExitStack) -> None:
-        failure: Exception | None = InterruptedError("the daemon stopped before the turn was stored")
         async with held:
             try:
-                await self._generate(turn)
-                await self._remember(turn)
-                failure = None
-            except Exception as error:  # noqa: BLE001 - it belongs to the request: raised where the client is answered
-                failure = error
-            finally:
+                # What goes wrong belongs to the request: it is raised where the client is answered, not here.
+                [failure] = await asyncio.gather(self._sample_and_store(turn), return_exceptions=True)
                 turn.close(failure)
+            finally:
                 self._in_flight.discard(turn)
                 if not self._in_flight:
                     self._idle.set()
+
+    async def _sample_and_store(self, turn: Turn) -> None:
+        await self._generate(turn)
+        await self._remember(turn)
 
     async def _generate(self, turn: Turn) -> None:
         async with asyncio.TaskGroup() as sampling:

@@ -95,7 +95,7 @@ class Turn:
     """One task a choice, owned by the task that serves the turn."""
     ended_by: tuple[Cause, str] | None = None
     """Why it was ended early."""
-    failure: Exception | None = None
+    failure: BaseException | None = None
     """What went wrong with the turn as a whole; raised where the client is answered."""
     stored: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once nothing more will happen: the rows are durable, or `failure` says why not."""
@@ -108,7 +108,7 @@ class Turn:
         self.choices[delta.choice_index].text += delta.text
         self._deltas.put_nowait(delta)
 
-    def close(self, failure: Exception | None = None) -> None:
+    def close(self, failure: BaseException | None = None) -> None:
         """No more deltas: whoever follows the turn goes on."""
         self.failure = failure
         self.stored.set()

@@ -1,5 +1,6 @@
 """The HTTP application: routes and the middlewares around them. Whatever a handler raises becomes an answer here."""
 
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +10,8 @@ from aiohttp import web
 from agent.api import admin, chat, feedback, health, models
 from agent.api.auth import authenticate, check_origin, require_admin
 from agent.api.context import CONTEXT, Context
-from agent.api.errors import INTERNAL, ApiError, api_error
+from agent.api.errors import INTERNAL, api_error
+from agent.api.sse import STREAM, EventStream
 from memory.records import new_id
 
 log = structlog.get_logger(__name__)
@@ -60,7 +62,7 @@ async def answer_and_count(request: web.Request, handler: Handler) -> web.Stream
     try:
         response = await handler(request)
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes a status here, and nowhere else
-        response = _answer_error(error, request)
+        response = await _answer_error(error, request)
     if not response.prepared:
         response.headers["X-Request-Id"] = request_id
     _count(request, response.status, time.monotonic() - started_s)
@@ -79,15 +81,20 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     return await handler(request)
 
 
-def _answer_error(error: Exception, request: web.Request) -> web.Response:
+async def _answer_error(error: Exception, request: web.Request) -> web.StreamResponse:
+    """A status, or an error event where the status line has gone out already."""
+    stream: EventStream | None = request.get(STREAM)
+    if stream is not None and isinstance(error, ConnectionResetError):
+        return stream.response  # the client left
     answer = api_error(error)
     if answer.code == INTERNAL:
         log.error("request failed", path=request.path, request_id=request["request_id"], exc_info=error)
-    return _error_response(answer)
-
-
-def _error_response(answer: ApiError) -> web.Response:
-    return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+    if stream is None:
+        return web.json_response(answer.body, status=answer.status, headers=answer.headers)
+    with contextlib.suppress(ConnectionResetError):
+        await stream.send(answer.body)
+        await stream.close()
+    return stream.response
 
 
 def _count(request: web.Request, status: int, seconds: float) -> None:

@@ -6,9 +6,9 @@ from agent.api.auth import authenticate
 from agent.api.chat_format import chunk, finishing_chunk, usage_chunk, whole_completion
 from agent.api.chat_schema import ChatBody
 from agent.api.context import CONTEXT, Context
-from agent.api.errors import api_error, unavailable
+from agent.api.errors import unavailable
 from agent.api.json_body import read_body
-from agent.api.sse import KEEP_ALIVE_S, EventStream
+from agent.api.sse import KEEP_ALIVE_S, STREAM, EventStream
 from agent.publishing import BASE
 from agent.turn import TokenLogprob, Turn
 from memory.records import Cause
@@ -60,19 +60,15 @@ async def _stream(request: web.Request, turn: Turn, *, with_logprobs: bool, incl
     tokenizer = request.app[CONTEXT].tokenizer if with_logprobs else None
     stream = EventStream({**headers_of(turn), "X-Request-Id": request["request_id"]})
     await stream.open(request)
+    request[STREAM] = stream
     for choice in turn.choices:
         await stream.send(chunk(turn, choice.index, {"role": "assistant", "content": ""}))
-    try:
-        async for delta in turn.deltas(pause_s=KEEP_ALIVE_S):
-            if delta is None:
-                await stream.keep_alive()
-            else:
-                await stream.send(chunk(turn, delta.choice_index, {"content": delta.text}, delta.tokens, tokenizer))
-        await _finish(stream, turn, include_usage=include_usage)
-    except ConnectionResetError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the status line is gone: an error event is the only way left to say it
-        await stream.send(api_error(error).body)
+    async for delta in turn.deltas(pause_s=KEEP_ALIVE_S):
+        if delta is None:
+            await stream.keep_alive()
+        else:
+            await stream.send(chunk(turn, delta.choice_index, {"content": delta.text}, delta.tokens, tokenizer))
+    await _finish(stream, turn, include_usage=include_usage)
     await stream.close()
     return stream.response
 

@@ -16,6 +16,10 @@ HEADERS = {
 }
 
 
+STREAM = "event_stream"
+"""Key in a request under which its open stream is kept: errors that come after the status line go there."""
+
+
 class EventStream:
     """One response of events. Raises ConnectionResetError when the client has left or reads nothing."""
 
