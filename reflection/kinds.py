@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.child import RunChild
+from memory.embedder import Embedder
 from memory.records import Assignment, Cluster, Embedding, Interaction, new_id
 from memory.store import Store
 from reflection.kind_map import KindMap, load_map, save_map
@@ -36,23 +36,14 @@ _WORKER_NICENESS = 10
 _SEED = 0
 
 
-class Embedder(Protocol):
-    """What reflection asks of the embedder (memory/embedder.py)."""
-
-    @property
-    def embed_id(self) -> str: ...
-
-    async def embed(self, texts: Sequence[str], *, timeout_s: float) -> NDArray[np.float32]:
-        """(N, D) unit vectors."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindDeps:
     """What finding kinds needs."""
 
     store: Store
     embedder: Embedder
+    embed_id: str
+    """What the embedder's vectors are stored under."""
     run_child: RunChild
     settings: ReflectionSettings
     work_dir: Path
@@ -76,7 +67,7 @@ class Placement:
 
 async def request_vectors(deps: KindDeps, requests: Sequence[Interaction], report: Report) -> Vectors:
     """(N, D) unit request vectors: stored ones, and the missing ones embedded and stored."""
-    embed_id = deps.embedder.embed_id
+    embed_id = deps.embed_id
     ids = [request.id for request in requests]
     known = await deps.store.embeddings.for_ids(embed_id, "request", ids)
     missing = [request for request in requests if request.id not in known]
@@ -105,7 +96,7 @@ async def place_requests(
 ) -> Placement:
     """Every request on the map; the map is drawn anew when it is due. Clusters are written to the store."""
     drawn = await load_map(deps.store)
-    if _is_map_due(drawn, requests, places, settings=deps.settings, embed_id=deps.embedder.embed_id, now=now):
+    if _is_map_due(drawn, requests, places, settings=deps.settings, embed_id=deps.embed_id, now=now):
         drawn, fixed = await _draw_map(deps, requests, vectors, places=places, now=now, report=report)
     else:
         fixed = {one.id: place.cluster_id for one in requests if (place := places.get(one.id)) and place.cluster_id}
@@ -154,14 +145,14 @@ async def _draw_map(
     job = MapJob(
         vectors=vectors[chosen],
         old_labels=np.asarray([old_index.get(identity or "", -1) for identity in old_of], np.int64),
-        old_centroids=np.asarray([cluster.centroid for cluster in old], np.float32).reshape(len(old), -1),
+        old_centroids=_centroids(old),
         min_size=deps.settings.min_cluster_size,
         seed=_SEED,
     )
     result = await _run_worker(deps, job, report)
     ids = [old[match].id if match >= 0 else new_id("cl") for match in result.matched.tolist()]
     drawn = KindMap(
-        embed_id=deps.embedder.embed_id,
+        embed_id=deps.embed_id,
         drawn_at=now,
         size=len(requests),
         cluster_ids=tuple(ids),
@@ -170,6 +161,15 @@ async def _draw_map(
     )
     labels = zip(chosen.tolist(), result.labels.tolist(), strict=True)
     return drawn, {requests[i].id: ids[label] if label >= 0 else None for i, label in labels}
+
+
+def _centroids(clusters: Sequence[Cluster]) -> Vectors:
+    """(K, D) unit; (0, 0) for none."""
+    return (
+        np.stack([np.asarray(one.centroid, np.float32) for one in clusters])
+        if clusters
+        else np.zeros((0, 0), np.float32)
+    )
 
 
 def _sample(num_requests: int) -> NDArray[np.int64]:

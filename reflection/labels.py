@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from reflection.words import content_words, normalise
 
-_SHARED_OPENING = 0.5
+_SHARED_OPENING = 0.6
 """Share of requests that must begin alike for their opening to be the name."""
 _LISTED_OPENING = 0.08
 _MAX_OPENING_WORDS = 6
@@ -43,7 +43,7 @@ def _label(requests: Sequence[str], terms: Sequence[str]) -> str:
 
 
 def _shared_opening(requests: Sequence[str]) -> str | None:
-    """The longest run of first words that at least half of the requests have."""
+    """The longest run of first words that most of the requests have."""
     best: str | None = None
     for length in range(2, _MAX_OPENING_WORDS + 1):
         opening, count = _openings(requests, length)

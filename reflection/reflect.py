@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from memory.child import ChildFailed, RunChild
-from memory.embedder import EmbedderUnavailable
+from memory.embedder import Embedder, EmbedderUnavailable
 from memory.records import (
     Abstention,
     Assignment,
@@ -28,7 +28,7 @@ from reflection.curate import Origin, curate
 from reflection.evidence import gather_evidence
 from reflection.failure_modes import Judged, modes_of, shared_phrases
 from reflection.judge import judge
-from reflection.kinds import Embedder, KindDeps, Placement, Report, place_requests, request_vectors
+from reflection.kinds import KindDeps, Placement, Report, place_requests, request_vectors
 from reflection.next_turn import exchange_of, read_next_turn
 from reflection.report import build_reflection
 from reflection.settings import ReflectionSettings
@@ -104,6 +104,7 @@ async def _place(
     kinds = KindDeps(
         store=deps.store,
         embedder=deps.embedder,
+        embed_id=await deps.embedder.health(),
         run_child=deps.run_child,
         settings=deps.settings,
         work_dir=deps.work_dir / started.id,

@@ -1,0 +1,1 @@
+"""Reflection: evidence, kinds, splits, remedies, examples and the pass."""
