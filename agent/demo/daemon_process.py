@@ -21,8 +21,9 @@ SERVE = (sys.executable, "-m", "agent.cli.main")
 """Before the words `serve --data-dir ...`; a benchmark may put something else here."""
 
 QUIET_CLOCK = {
-    "JOURNEYMAN_REFLECTION__EVERY_S": "0",
-    "JOURNEYMAN_UPDATER__EVERY_S": "0",
+    f"JOURNEYMAN_{table}__{key}": value
+    for table in ("REFLECTION", "UPDATER")
+    for key, value in (("EVERY", ""), ("CRON", ""), ("AFTER_INTERACTIONS", "0"))
 }
 """The demonstration says itself when to reflect and to update."""
 

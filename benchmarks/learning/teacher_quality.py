@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from updater.hints import append_hint
+from updater.objectives.hindsight import add_to_question
 
 from agent.demo.daemon_process import RunningDaemon
 from agent.demo.driver import MAX_TOKENS, TEMPERATURE, DaemonClient, Record
@@ -71,7 +71,7 @@ def hint_of(update: Record) -> str:
 
 
 def _told(tokenizer: Tokenizer, question: str, hint: str) -> tuple[int, ...]:
-    return tokenizer.render_chat(append_hint([Message(role="user", content=question)], hint))
+    return tokenizer.render_chat(add_to_question([Message(role="user", content=question)], hint))
 
 
 async def _token_ids(client: DaemonClient, answer: Answer) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""One update as a careless learner would do it: the same lessons, nothing replayed, the last pass taken as it is."""
+"""One update as a careless learner would do it: the same examples, nothing replayed, the last pass taken as it is."""
 
 from pathlib import Path
 
