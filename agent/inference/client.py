@@ -54,18 +54,24 @@ class EngineClient:
     async def stream(self, request: CompletionRequest) -> AsyncGenerator[CompletionChunk, None]:
         """Sample; closing the iterator aborts the request in the engine."""
         body = wire.request_body(request, stream=True)
+        last: CompletionChunk | None = None
         try:
             async with self._post("/v1/completions", body) as response:
                 await _raise_for_status(response, InferenceError)
                 async for line in response.content:
-                    data = line.removeprefix(b"data: ").strip()
-                    if data == b"[DONE]":
-                        return
-                    if data:
-                        yield _read_chunk(json.loads(data), request.top_logprobs)
+                    data = line.removeprefix(b"data:").strip()
+                    if not data or data == b"[DONE]":
+                        continue
+                    chunk = _read_chunk(json.loads(data), request.top_logprobs)
+                    if chunk.finish_reason is None:
+                        yield chunk
+                    else:
+                        last = chunk  # given once all is read: a caller who stops there leaves the connection usable
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError) as error:
             raise EngineUnavailable(f"the engine is gone: {error!r}") from error
-        raise EngineUnavailable("the engine ended the stream before its end")
+        if last is None:
+            raise EngineUnavailable("the engine closed the stream before its end")
+        yield last
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """Sample to the end."""

@@ -91,11 +91,12 @@ def request_body(request: CompletionRequest, *, stream: bool) -> Json:
 
 
 def score_body(model: str, token_ids: SequenceOf[int], *, top: int, priority: int) -> Json:
-    """The payload that scores a prompt and samples nothing."""
+    """The payload that scores a prompt. It samples one token that nobody reads: vLLM knows no fewer."""
     return {
         "model": model,
         "prompt": list(token_ids),
-        "max_tokens": 0,
+        "max_tokens": 1,
+        "temperature": 0,
         "prompt_logprobs": top,
         "priority": priority,
         "add_special_tokens": False,
