@@ -126,6 +126,8 @@ def _reporter(progress: Progress) -> OnProgress:
     def report(stage: str, done: int, total: int) -> None:
         if stage not in bars:
             _finish_open(progress)
+            if not progress.console.is_terminal:  # where bars are not drawn, a line says how far it is
+                progress.console.print(stage)
             bars[stage] = progress.add_task(stage, total=total or None)
         progress.update(bars[stage], completed=done, total=total or None)
 

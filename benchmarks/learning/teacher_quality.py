@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from updater.objectives.hindsight import add_to_question
-
 from agent.demo.daemon_process import RunningDaemon
 from agent.demo.driver import MAX_TOKENS, TEMPERATURE, DaemonClient, Record
 from agent.demo.oracle import Answer
@@ -21,6 +19,7 @@ from benchmarks.learning.trained_policy import engine_of, policy_tokenizer
 from memory.completions import CompletionRequest, InferenceClient
 from memory.records import Message, SamplingParams
 from memory.tokens import Tokenizer
+from updater.objectives.hindsight import add_to_question
 
 TEACHER = "base"
 SEED = 900_000_000
@@ -65,9 +64,9 @@ async def teacher_quality(
 
 
 def hint_of(update: Record) -> str:
-    """The wish that the update taught, from its own plan."""
-    targets = json.loads(update["plan_json"])["targets"]
-    return str(max(targets, key=lambda target: target["num_lessons"])["hint"])
+    """The wish that the update taught, from its own plan; of several the one that the teacher follows best."""
+    hints = [row for row in json.loads(update["plan_json"])["hints"] if "hint" in row]
+    return str(max(hints, key=lambda row: row["gap_nats"])["hint"])
 
 
 def _told(tokenizer: Tokenizer, question: str, hint: str) -> tuple[int, ...]:
