@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 HEALTH_TIMEOUT_S = 5.0
 
 
-class EmbedderUnavailable(RuntimeError):  # noqa: N818  as EngineUnavailable
+class EmbedderUnavailable(RuntimeError):
     """The embedder cannot be reached, is loading, or missed its deadline."""
 
 

@@ -95,7 +95,9 @@ async def serve(model_dir: Path, socket: Path) -> None:
 
 
 def load(model_dir: Path) -> Loaded:
-    """The model from a sentence-transformers directory, on the CPU."""
+    """The model from a sentence-transformers directory, on the CPU. Raises FileNotFoundError when it is none."""
+    if not (model_dir / "modules.json").is_file():
+        raise FileNotFoundError(f"{model_dir} is not a sentence-transformers model: it has no modules.json")
     # Imported here because it takes seconds, in which /health already says that the model is loading.
     model = importlib.import_module("sentence_transformers").SentenceTransformer(
         str(model_dir), device="cpu", local_files_only=True

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, Text, bindparam, column, func, select, text
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Column, ColumnElement, Connection, Select, Text, bindparam, column, func, insert, select, text
 
 from memory import lexical, schema
 from memory.chains import answered_part, hash_transcript, make_link, restore, transcript
@@ -17,6 +16,7 @@ _table = schema.interactions
 _child = _table.alias("child")
 _IS_LIVE: ColumnElement[bool] = _table.c.purpose == Purpose.LIVE
 
+_IS_KNOWN = select(_table.c.seq).where(_table.c.id == bindparam("known_id"))
 _ADD_LEXICAL = text(
     "INSERT INTO interactions_fts (rowid, owner, turn, previous) VALUES (:seq, :owner, :turn, :previous)"
 )
@@ -168,13 +168,14 @@ def _of_session(principal: str, session_id: str) -> Select[Any]:
 
 
 def _insert(connection: Connection, interaction: Interaction) -> None:
+    if connection.execute(_IS_KNOWN, {"known_id": interaction.id}).scalar() is not None:
+        return  # one thread writes: nobody can come between this look and the insertion
     parent, parent_depth = _read_parent(connection, interaction)
     values = values_of(interaction) | values_of(make_link(interaction, parent, parent_depth=parent_depth))
     del values["messages"], values["prompt_token_ids"]
     values["transcript_sha256"] = hash_transcript(transcript(interaction))
-    statement = insert(_table).on_conflict_do_nothing(index_elements=["id"]).returning(_table.c.seq)
-    seq = connection.execute(statement, values).scalar()
-    if seq is not None and interaction.purpose is Purpose.LIVE:
+    seq = connection.execute(insert(_table).returning(_table.c.seq), values).scalar_one()
+    if interaction.purpose is Purpose.LIVE:
         turn, previous = turn_texts(interaction)
         words = {"owner": lexical.owner_term(interaction.principal), "turn": turn, "previous": previous}
         connection.execute(_ADD_LEXICAL, {"seq": seq, **words})

@@ -22,6 +22,7 @@ from memory.store import Store
 from memory.tokens import Tokenizer
 
 NUM_CANDIDATES = 100  # of each signal
+NUM_READ = 10  # candidates that are read in full, for each one that may be recalled
 MIN_SHARED_WORDS = 2  # one common word is no reason to remember something
 INDEX_BATCH = 16  # interactions embedded between two looks at the store
 INDEX_TIMEOUT_S = 120.0  # for such a batch, at low priority on a busy machine
@@ -123,7 +124,7 @@ class Recall:
 
     async def _read(self, hits: Mapping[str, Hit], exclude_session: str | None) -> list[Interaction]:
         """The best candidates themselves, of other sessions."""
-        best = sorted(hits.values(), key=lambda hit: hit.score, reverse=True)[:NUM_CANDIDATES]
+        best = sorted(hits.values(), key=lambda hit: hit.score, reverse=True)[: NUM_READ * self._settings.recall_limit]
         found = await self._store.interactions.get_many([hit.interaction_id for hit in best])
         return [one for one in found if one.session_id != exclude_session]
 

@@ -8,7 +8,8 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 HIDDEN, INTERMEDIATE, POSITIONS = 16, 32, 64
-_WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"what is a glacier the dog river of ice egg boil slow".split())
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_WORDS = (*_SPECIAL, "what", "is", "a", "glacier", "the", "dog", "river", "of", "ice", "egg", "boil", "slow")
 _LINEAR = {
     "encoder.layer.0.attention.self.query": (HIDDEN, HIDDEN),
     "encoder.layer.0.attention.self.key": (HIDDEN, HIDDEN),
@@ -60,7 +61,7 @@ def _write_tokenizer(path: Path) -> None:
     tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(_WORDS)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    tokenizer.add_special_tokens(_WORDS[:5])
+    tokenizer.add_special_tokens(list(_SPECIAL))
     tokenizer.save(str(path))
 
 
