@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from memory.records import FailureMode, FinishReason, Interaction, Verdict
+from reflection.cues import load_cues
 from reflection.support import is_failed
 from reflection.words import phrases_of
 
@@ -51,10 +52,12 @@ def shared_phrases(judged: Sequence[Judged]) -> list[str]:
     for item in judged:
         background.update(phrases_of(item.interaction.last_user_text, longest=_LONGEST_PHRASE))
     needed = max(2.0, _MIN_SHARE * len(complaints))
+    general = load_cues().about_answers  # "answer", "sentence": alone they tell nothing
     worth = {
         phrase: count * len(phrase.split()) ** 0.5
         for phrase, count in counts.items()
         if count >= needed
+        and phrase not in general
         and len(users[phrase]) >= min(2, len(principals))
         and _z_score(count, len(complaints), background[phrase], len(judged)) >= _MIN_Z
     }
