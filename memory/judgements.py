@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, func, select, update
+from sqlalchemy import Select, Table, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from memory import schema
@@ -20,7 +20,7 @@ from memory.records import (
     Split,
     Verdict,
 )
-from memory.rows import among, insert_records, read_records, select_records, values_of, write_rows
+from memory.rows import among, end_run, insert_records, read_records, select_records, write_rows
 
 R = TypeVar("R")
 
@@ -138,15 +138,6 @@ class Judgements:
 
     async def _put(self, statement: Any, rows: Sequence[object]) -> None:
         await self._database.write(lambda connection: write_rows(connection, statement, rows))
-
-
-def end_run(connection: Connection, table: Table, ended: Any, running: Any) -> None:
-    """Overwrite a running pass or update by its end. Raises LookupError when there is none, or it ended before."""
-    if ended.status is running:
-        raise ValueError(f"{ended.id} cannot end as {running}")
-    statement = update(table).where(table.c.id == ended.id, table.c.status == running)
-    if connection.execute(statement, values_of(ended)).rowcount == 0:
-        raise LookupError(f"{ended.id} is not running: it has ended before, or never began")
 
 
 def _about(table: Table, ids: Sequence[str]) -> Select[Any]:

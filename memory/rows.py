@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, Table, Text, column, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, Text, column, func, select, update
 from sqlalchemy.dialects.sqlite import Insert, insert
 
 R = TypeVar("R")
@@ -35,6 +35,15 @@ def write_rows(connection: Connection, statement: Insert, records: Iterable[Any]
     rows = [values_of(record) for record in records]
     if rows:
         connection.execute(statement, rows)
+
+
+def end_run(connection: Connection, table: Table, ended: Any, running: Any) -> None:
+    """Overwrite a running pass or update by its end. Raises LookupError when there is none, or it ended before."""
+    if ended.status is running:
+        raise ValueError(f"{ended.id} cannot end as {running}")
+    statement = update(table).where(table.c.id == ended.id, table.c.status == running)
+    if connection.execute(statement, values_of(ended)).rowcount == 0:
+        raise LookupError(f"{ended.id} is not running: it has ended before, or never began")
 
 
 def among(part: Column[Any] | ColumnElement[Any], ids: Sequence[str]) -> ColumnElement[bool]:

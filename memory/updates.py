@@ -8,9 +8,8 @@ from sqlalchemy.dialects.sqlite import insert
 
 from memory import schema
 from memory.database import Database
-from memory.judgements import end_run
 from memory.records import Update, UpdateStatus, Use, Version
-from memory.rows import insert_records, read_records, select_records, write_rows
+from memory.rows import end_run, insert_records, read_records, select_records, write_rows
 
 R = TypeVar("R")
 Rows = list[R]  # `list` is a method below
