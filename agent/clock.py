@@ -55,6 +55,10 @@ class Alarm:
         self._event = asyncio.Event()
         self._reason = ""
 
+    @property
+    def is_due(self) -> bool:
+        return self._event.is_set()
+
     def ring(self, reason: str) -> None:
         """Make the pass due. The first reason is kept until it is taken."""
         if not self._event.is_set():

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from agent.api import admin, chat, feedback, health, models
 from agent.api.auth import authenticate, check_origin, require_admin
-from agent.api.context import CONTEXT, Context
+from agent.api.context import CONTEXT, REQUEST_ID, Context
 from agent.api.errors import INTERNAL, api_error
 from agent.api.sse import STREAM, EventStream
 from memory.records import new_id
@@ -57,7 +57,7 @@ def build_app(context: Context) -> web.Application:
 @web.middleware
 async def answer_and_count(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Give every request an id, every error the shape clients read, and every answer a place in the metrics."""
-    request_id = request["request_id"] = new_id("req")
+    request_id = request[REQUEST_ID] = new_id("req")
     started_s = time.monotonic()
     try:
         response = await handler(request)
@@ -88,7 +88,7 @@ async def _answer_error(error: Exception, request: web.Request) -> web.StreamRes
         return stream.response  # the client left
     answer = api_error(error)
     if answer.code == INTERNAL:
-        log.error("request failed", path=request.path, request_id=request["request_id"], exc_info=error)
+        log.error("request failed", path=request.path, request_id=request[REQUEST_ID], exc_info=error)
     if stream is None:
         return web.json_response(answer.body, status=answer.status, headers=answer.headers)
     with contextlib.suppress(ConnectionResetError):

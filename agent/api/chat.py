@@ -5,7 +5,7 @@ from aiohttp import web
 from agent.api.auth import authenticate
 from agent.api.chat_format import chunk, finishing_chunk, usage_chunk, whole_completion
 from agent.api.chat_schema import ChatBody
-from agent.api.context import CONTEXT, Context
+from agent.api.context import CONTEXT, REQUEST_ID, Context
 from agent.api.errors import unavailable
 from agent.api.json_body import read_body
 from agent.api.sse import KEEP_ALIVE_S, STREAM, EventStream
@@ -58,7 +58,7 @@ async def _whole(context: Context, turn: Turn, *, with_logprobs: bool) -> web.Re
 
 async def _stream(request: web.Request, turn: Turn, *, with_logprobs: bool, include_usage: bool) -> web.StreamResponse:
     tokenizer = request.app[CONTEXT].tokenizer if with_logprobs else None
-    stream = EventStream({**headers_of(turn), "X-Request-Id": request["request_id"]})
+    stream = EventStream({**headers_of(turn), "X-Request-Id": request[REQUEST_ID]})
     await stream.open(request)
     request[STREAM] = stream
     for choice in turn.choices:

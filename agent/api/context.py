@@ -55,3 +55,4 @@ class Context:
 
 
 CONTEXT = web.AppKey("context", Context)
+REQUEST_ID = web.RequestKey("request_id", str)

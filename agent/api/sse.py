@@ -16,10 +16,6 @@ HEADERS = {
 }
 
 
-STREAM = "event_stream"
-"""Key in a request under which its open stream is kept: errors that come after the status line go there."""
-
-
 class EventStream:
     """One response of events. Raises ConnectionResetError when the client has left or reads nothing."""
 
@@ -46,3 +42,7 @@ class EventStream:
                 await self.response.write(text.encode())
         except TimeoutError:
             raise ConnectionResetError("the client reads nothing") from None
+
+
+STREAM = web.RequestKey("event_stream", EventStream)
+"""Under which a request keeps its open stream: errors that come after the status line go there."""
