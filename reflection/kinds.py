@@ -32,6 +32,8 @@ _MAX_MAP_AGE = timedelta(days=7)
 _MAX_GROWTH = 1.5
 _MAX_OUTLIERS = 0.2
 _EMBED_BATCH = 64
+_EMBED_TIMEOUT_S = 60.0
+"""For one batch; a pass is in no hurry."""
 _WORKER_NICENESS = 10
 _SEED = 0
 
@@ -74,7 +76,7 @@ async def request_vectors(deps: KindDeps, requests: Sequence[Interaction], repor
     for start in range(0, len(missing), _EMBED_BATCH):
         batch = missing[start : start + _EMBED_BATCH]
         texts = [request.last_user_text for request in batch]
-        vectors = await deps.embedder.embed(texts, timeout_s=deps.settings.embed_timeout_s)
+        vectors = await deps.embedder.embed(texts, timeout_s=_EMBED_TIMEOUT_S)
         rows = [
             Embedding(interaction_id=one.id, embed_id=embed_id, kind="request", vector=tuple(vector.tolist()))
             for one, vector in zip(batch, vectors, strict=True)
@@ -191,7 +193,7 @@ async def _run_worker(deps: KindDeps, job: MapJob, report: Report) -> MapResult:
         await deps.run_child(
             "reflection.worker",
             workdir,
-            threads=deps.settings.worker_threads,
+            threads=1,
             niceness=_WORKER_NICENESS,
             timeout_s=deps.settings.worker_timeout_s,
             on_line=on_line,
