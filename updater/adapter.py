@@ -16,7 +16,7 @@ from updater.training import ADAPTER_CONFIG_FILE, ADAPTER_FILE, BASE_KEY
 Tensors = dict[str, NDArray[np.float32]]
 
 
-class AdapterUnusable(ValueError):  # noqa: N818 - names what is the case
+class AdapterUnusable(ValueError):
     """An adapter directory that must not be published; the message is the reason."""
 
 

@@ -30,7 +30,7 @@ MIN_REPLAY_PER_CLUSTER = 2
 GOOD_SCORE = 0.5
 
 
-class Skip(Exception):  # noqa: N818 - an end of an update, not an error
+class Skip(Exception):
     """There is nothing to train, and why."""
 
 
@@ -148,8 +148,8 @@ async def cluster_members(store: Store) -> dict[str, list[tuple[str, Split]]]:
 
 
 async def load_cases(store: Store, examples: Sequence[Example]) -> list[Case]:
-    """Examples that teach (a hint or a correction), with their interactions."""
-    teaching = [example for example in examples if example.method is not Method.REPLAY]
+    """Examples that teach (a hint or a correction), with their interactions. Weight 0 withdraws an earlier example."""
+    teaching = [example for example in examples if example.method is not Method.REPLAY and example.weight > 0]
     found = {row.id: row for row in await store.interactions.get_many([row.interaction_id for row in teaching])}
     return [
         Case(example=example, interaction=found[example.interaction_id])

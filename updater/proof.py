@@ -15,7 +15,7 @@ MIN_MOVE = 10 * MAX_ERROR
 """Least largest |difference in logprob| to the parent."""
 
 
-class SwapUnproven(RuntimeError):  # noqa: N818 - names what is the case
+class SwapUnproven(RuntimeError):
     """The engine does not serve what the trainer made; the message says which proof failed."""
 
 

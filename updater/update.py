@@ -41,7 +41,7 @@ MAX_PROBE_TOKENS = 128
 Report = Callable[[str, int, int], None]
 
 
-class Reject(Exception):  # noqa: N818 - an end of an update, not an error
+class Reject(Exception):
     """The candidate is not good enough, and why."""
 
     def __init__(self, reason: str, scorecard: Scorecard | None = None) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from memory.child import die_with_parent
+from updater.train import train
 from updater.training import PLAN_FILE, RESULT_FILE, TrainingPlan
 
 
@@ -20,9 +21,6 @@ def main() -> None:
     die_with_parent()
     workdir = Path(sys.argv[1])
     plan = TrainingPlan.model_validate_json((workdir / PLAN_FILE).read_text())
-    # Only here: importing torch takes seconds and must follow die_with_parent.
-    from updater.train import train  # noqa: PLC0415
-
     result = train(plan, workdir, report)
     temporary = workdir / f"{RESULT_FILE}.tmp"
     temporary.write_text(result.model_dump_json())
