@@ -91,6 +91,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         snapshot=home.index / "context.faiss",
     )
     runner = ChildRunner()
+    embedder = embedder_of(settings, home, models)
     learning = bind_learning(
         settings=settings,
         home=home,
@@ -101,6 +102,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         tokenizer=tokenizer,
         policy=policy,
         run_child=runner,
+        wait_embedder=embedder.wait_ready,
         now=utc_now,
     )
     engine = engine_of(settings, home, models, client=opened.engine, on_ready=policy.restore)
@@ -115,7 +117,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         learning=learning,
         alarms=_alarms(settings),
         engine=engine,
-        embedder=embedder_of(settings, home, models),
+        embedder=embedder,
         runner=runner,
         now=utc_now,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agent.data_dir import DataDir
+from agent.generate import WaitReady
 from agent.models import Models
 from agent.passes import Kind, Report, RunPass
 from agent.publishing import LivePolicy
@@ -19,6 +20,8 @@ from reflection.reflect import ReflectDeps, run_pass
 from updater.deps import UpdateDeps
 from updater.publish import roll_back
 from updater.update import run_update
+
+_EMBEDDER_WAIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,10 @@ def bind_learning(
     tokenizer: Tokenizer,
     policy: LivePolicy,
     run_child: RunChild,
+    wait_embedder: WaitReady,
     now: Callable[[], datetime],
 ) -> Learning:
+    """Reflection waits for the embedder, which may still be loading; an update needs the engine alone."""
     reflecting = ReflectDeps(
         store=store,
         embedder=embedder,
@@ -64,6 +69,8 @@ def bind_learning(
     )
 
     async def reflect(*, trigger: str, run_id: str, report: Report) -> None:
+        report("waiting for the embedder", 0, 0)
+        await wait_embedder(_EMBEDDER_WAIT_S)
         await run_pass(reflecting, trigger=trigger, pass_id=run_id, report=report)
 
     async def update(*, trigger: str, run_id: str, report: Report) -> None:
