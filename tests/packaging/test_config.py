@@ -156,7 +156,9 @@ def test_the_first_start_writes_the_file_once(tmp_path: Path) -> None:
     data_dir = tmp_path / "new" / "data"
     write_first_config(data_dir)
     file = data_dir / "config.toml"
-    assert tomllib.loads(file.read_text(encoding="utf-8"))["server"]["port"] == 8700
+    assert set(tomllib.loads(file.read_text(encoding="utf-8"))) == set(Settings.model_fields)
+    assert load_settings(data_dir, environ={}) == Settings()
+    assert "\n# port = 8700\n" in file.read_text(encoding="utf-8")
     assert (data_dir.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
     file.write_text("[server]\nport = 9\n")
     write_first_config(data_dir)
