@@ -70,7 +70,7 @@ def parse_source(model: str, *, wheel_sha256: str = "", file_sha256: str = "") -
         return LocalSource(path=Path(model).expanduser())
     found = _PACKAGE.fullmatch(model)
     if found is None:
-        raise ValueError(f'"{model}" should read pypi:PACKAGE==VERSION/PATH-IN-THE-WHEEL')
+        raise ValueError(f'model = "{model}" should read pypi:PACKAGE==VERSION/PATH-IN-THE-WHEEL')
     for key, digest in (("wheel_sha256", wheel_sha256), ("file_sha256", file_sha256)):
         if not _SHA256.fullmatch(digest):
             raise ValueError(f"{key} must be 64 lower-case hex digits when the model is a package on PyPI")
