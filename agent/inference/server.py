@@ -122,7 +122,7 @@ async def _models(request: web.Request) -> web.Response:
 
 
 async def _health(request: web.Request) -> web.Response:
-    running, waiting = request.app[_SERVICE].load
+    running, waiting = request.app[_SERVICE].num_sequences
     return web.json_response({"status": "ok", "num_running": running, "num_waiting": waiting})
 
 

@@ -51,7 +51,7 @@ class CompletionService:
         return tuple(self._adapters)
 
     @property
-    def load(self) -> tuple[int, int]:
+    def num_sequences(self) -> tuple[int, int]:
         """(running, waiting) sequences."""
         return self._engine.num_running, self._engine.num_waiting
 
