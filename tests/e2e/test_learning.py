@@ -1,0 +1,60 @@
+"""The whole loop on the real starter model: chat, reply in own words, reflect, update, publish, answer better.
+
+A direction is asserted, not a rate: rates over three seeds are benchmarks/demo_learning.py's. Takes minutes.
+"""
+
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from agent.demo.daemon_process import running_daemon
+from agent.demo.driver import DaemonClient, measure, reflect, serve_log, update
+from agent.demo.oracle import Answer
+from agent.demo.scenario import Kind, audit_items, make_scenario
+from agent.sources import PreparedModel
+
+SEED = 3
+NUM_QUESTIONS = 28
+NUM_STORIES = 16
+FAST = {
+    "JOURNEYMAN_UPDATER__MAX_PASSES": "2",
+    "JOURNEYMAN_UPDATER__GATE_SAMPLES": "2",
+    "JOURNEYMAN_UPDATER__EVERY": "",
+    "JOURNEYMAN_REFLECTION__EVERY": "",
+}
+
+
+@pytest.mark.timeout(1500)
+async def test_the_agent_learns_what_its_users_ask_for(starter_model: PreparedModel, tmp_path: Path) -> None:
+    """Questions get shorter answers under the published version, stories stay, and every answer names its version."""
+    assert (
+        starter_model.directory.is_dir()
+    )  # fetched here, so that the daemon's own start-up deadline is not spent on it
+    scenario = make_scenario(SEED, num_questions=NUM_QUESTIONS, num_stories=NUM_STORIES)
+    async with running_daemon(tmp_path / "data", settings=FAST) as daemon, DaemonClient(daemon.url) as client:
+        visits = await serve_log(client, scenario)
+        passed = await reflect(client)
+        end = await update(client)
+        assert passed["status"] == "done", passed
+        assert end["status"] == "published", end["reason"]
+        before = await answers(client, "policy@v0")
+        after = await answers(client, "policy@v1")
+        why = [await client.get(f"/admin/why/{visit.interaction_id}") for visit in visits]
+    assert {answer.model for answer in after[Kind.QUESTION]} == {"policy@v1"}
+    assert length(after[Kind.QUESTION]) < 0.8 * length(before[Kind.QUESTION])
+    assert length(after[Kind.STORY]) > 0.8 * length(before[Kind.STORY])
+    assert any(use["role"] == "trained" for row in why for use in row["uses"])
+    assert all(row["answer"] for row in why), "every interaction can answer why"
+
+
+async def answers(client: DaemonClient, model: str) -> dict[Kind, list[Answer]]:
+    items = audit_items()
+    return {
+        Kind.QUESTION: await measure(client, model, items.questions[:12], samples=1, seed=1),
+        Kind.STORY: await measure(client, model, items.stories[:8], samples=1, seed=1),
+    }
+
+
+def length(given: list[Answer]) -> float:
+    return fmean(answer.num_tokens for answer in given)
