@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from memory.tokens import TextStream, Tokenizer
-
 from agent.stops import StopMatcher
 from agent.turn import Delta, TokenLogprob
+from memory.tokens import TextStream, Tokenizer
 
 
 class ChoiceText:

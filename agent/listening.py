@@ -57,4 +57,4 @@ async def _start(site: web.TCPSite, server: ServerSettings) -> None:
         if error.errno != errno.EADDRINUSE:
             raise
         message = f"{server.host}:{server.port} is in use by another program; choose another port (--port, 0: any)"
-        raise AddressTakenError(errno.EADDRINUSE, message) from None
+        raise AddressTakenError(message) from None

@@ -23,6 +23,8 @@ class Caller:
     principal: str
     key_id: str | None = None
     learn: bool = True
+    is_operator: bool = False
+    """Came over the admin socket: may speak for everyone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

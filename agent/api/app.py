@@ -19,6 +19,12 @@ log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN_PATHS = ("/healthz", "/readyz")
 """Answered without a key."""
+_CORS = {
+    "Vary": "Origin",
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, X-Session-Id",
+    "Access-Control-Expose-Headers": "X-Interaction-Id, X-Policy-Version, X-Request-Id, X-Session-Id",
+}
 
 
 def build_app(context: Context) -> web.Application:
@@ -26,6 +32,7 @@ def build_app(context: Context) -> web.Application:
         middlewares=[answer_and_count, guard], client_max_size=int(context.server.max_body_mib * 1024 * 1024)
     )
     app[CONTEXT] = context
+    app.on_response_prepare.append(allow_origin)
     app.router.add_routes(
         [
             web.post("/v1/chat/completions", chat.complete_chat),
@@ -74,11 +81,20 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Host, Origin and key, before anything is read. Deny by default: only health is open."""
     context = request.app[CONTEXT]
     check_origin(request, context.server)
+    if request.method == "OPTIONS":
+        return web.Response(status=204)  # a browser asks before it calls; allow_origin answers
     if request.path not in _OPEN_PATHS:
         authenticate(request, context.server, user=None)
     if request.path.startswith("/admin"):
         require_admin(request, context.server)
     return await handler(request)
+
+
+async def allow_origin(request: web.Request, response: web.StreamResponse) -> None:
+    """Tell a browser that a page of a configured origin may read this answer."""
+    origin = request.headers.get("Origin")
+    if origin is not None and origin in request.app[CONTEXT].server.allowed_origins:
+        response.headers.update({**_CORS, "Access-Control-Allow-Origin": origin})
 
 
 async def _answer_error(error: Exception, request: web.Request) -> web.StreamResponse:

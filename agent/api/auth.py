@@ -24,16 +24,20 @@ LOCAL = "local"
 def authenticate(request: web.Request, server: ServerSettings, *, user: str | None) -> Caller:
     """The caller of a request whose body names `user`. Raises ApiError 401."""
     if not server.api_keys or is_unix(request):
-        return Caller(principal=f"{LOCAL}/{user}" if user else LOCAL)
+        return Caller(principal=f"{LOCAL}/{user}" if user else LOCAL, is_operator=is_unix(request))
     key = _find_key(request, server.api_keys)
     principal = f"{key.id}/{user}" if user and key.many_users else key.id
     return Caller(principal=principal, key_id=key.id, learn=key.learn)
 
 
 def may_speak_for(caller: Caller, principal: str) -> bool:
-    """True if what belongs to `principal` is the caller's own: the operator's, its key's, or its user's."""
+    """True if what belongs to `principal` is the caller's own: its user's, or all of its key's."""
     owner = caller.key_id or LOCAL
-    return caller.principal == principal or (caller.principal == owner and principal.startswith(f"{owner}/"))
+    return (
+        caller.is_operator
+        or caller.principal == principal
+        or (caller.principal == owner and principal.startswith(f"{owner}/"))
+    )
 
 
 def require_admin(request: web.Request, server: ServerSettings) -> None:

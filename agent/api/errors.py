@@ -17,6 +17,8 @@ from agent.prompt import ContextLengthError
 from agent.publishing import UnknownModelError
 from agent.replay import IdempotencyMismatchError
 from memory.completions import EngineUnavailable, InferenceError
+from memory.tokens import ChatTemplateError
+from updater.adapter import AdapterUnusable
 
 RETRY_AFTER_S = 2
 
@@ -25,9 +27,11 @@ INTERNAL = "internal_error"
 
 _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (UnknownModelError, 404, "model_not_found", "model"),
+    (ChatTemplateError, 400, "invalid_messages", "messages"),
     (ContextLengthError, 400, "context_length_exceeded", "messages"),
     (IdempotencyMismatchError, 422, "idempotency_key_reused", "Idempotency-Key"),
     (UpdateRunningError, 409, "update_running", None),
+    (AdapterUnusable, 409, "adapter_unusable", None),
     (EngineUnavailable, 503, "engine_unavailable", None),
     (InferenceError, 500, "engine_error", None),
 )

@@ -21,8 +21,10 @@ class EventStream:
 
     def __init__(self, headers: dict[str, str]) -> None:
         self.response = web.StreamResponse(headers={**HEADERS, **headers})
+        self._transport: asyncio.Transport | None = None
 
     async def open(self, request: web.Request) -> None:
+        self._transport = request.transport
         await self.response.prepare(request)
 
     async def send(self, event: object) -> None:
@@ -41,6 +43,8 @@ class EventStream:
             async with asyncio.timeout(_WRITE_TIMEOUT_S):
                 await self.response.write(text.encode())
         except TimeoutError:
+            if self._transport is not None:
+                self._transport.abort()  # or closing would wait for the same buffer
             raise ConnectionResetError("the client reads nothing") from None
 
 

@@ -45,6 +45,18 @@ async def test_foreign_hosts_and_origins_are_refused(edge: Edge, headers: dict[s
     assert (await edge.get("/v1/models", Origin=edge.url))[0] == 200
 
 
+async def test_a_configured_page_may_call_from_a_browser(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Its preflight is answered and its answers may be read; those of any other page are refused."""
+    async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
+        headers = {"Origin": "https://chat.example", "Authorization": f"Bearer {KEY}"}
+        for method in ("OPTIONS", "GET"):
+            async with edge.http.request(method, f"{edge.url}/v1/models", headers=headers) as response:
+                assert response.status in (200, 204)
+                assert response.headers["Access-Control-Allow-Origin"] == "https://chat.example"
+                assert "Authorization" in response.headers["Access-Control-Allow-Headers"]
+        assert (await edge.get("/v1/models", Origin="https://evil.example"))[0] == 403
+
+
 async def test_every_route_but_health_asks_for_a_key(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """With keys, all routes are closed without one, and /admin is closed even with one."""
     async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
@@ -84,7 +96,7 @@ async def test_feedback_on_someone_elses_answer_finds_nothing(tokenizer: Tokeniz
 
 
 async def test_the_admin_socket_needs_no_key(tokenizer: Tokenizer, tmp_path: Path, short_path: Path) -> None:
-    """Who can open the socket owns the data directory."""
+    """Who can open the socket owns the data directory, and may speak of every answer."""
     async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
         runner = web.AppRunner(edge.app)
         await runner.setup()
@@ -94,6 +106,10 @@ async def test_the_admin_socket_needs_no_key(tokenizer: Tokenizer, tmp_path: Pat
             for path in ("/admin/status", "/v1/models"):
                 async with session.get(f"http://anything{path}") as response:
                     assert response.status == 200
+            await edge.post("/v1/chat/completions", a_chat(), Authorization=f"Bearer {KEY}")
+            said = {"interaction_id": edge.stored[0].id, "score": 1}
+            async with session.post("http://anything/v1/feedback", json=said) as response:
+                assert response.status == 200
         await runner.cleanup()
 
 
