@@ -15,7 +15,7 @@ import structlog
 from agent.choice_text import ChoiceText
 from agent.turn import Choice, TokenLogprob, Turn
 from memory.completions import CompletionChunk, CompletionRequest, EngineUnavailable, InferenceClient, InferenceError
-from memory.records import Cause, FinishReason
+from memory.states import Cause, FinishReason
 from memory.tokens import Tokenizer
 
 log = structlog.get_logger(__name__)

@@ -31,7 +31,8 @@ from agent.stopping import StopRequest
 from agent.supervisor import Child, ChildRunner
 from agent.tables import Settings
 from memory.recall import Recall
-from memory.records import Interaction, Purpose
+from memory.records import Interaction
+from memory.states import Purpose
 from memory.store import Store
 from memory.tokens import Tokenizer
 

@@ -17,7 +17,8 @@ import structlog
 
 from agent.clock import Alarm
 from agent.footprint import give_back_memory
-from memory.records import PassStatus, ReflectionPass, Update, UpdateStatus, new_id
+from memory.records import ReflectionPass, Update, new_id
+from memory.states import PassStatus, UpdateStatus
 from memory.store import Store
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,8 @@ from pathlib import Path
 import structlog
 
 from memory.completions import AdapterRejected, EngineUnavailable, InferenceClient
-from memory.records import Version, VersionOrigin
+from memory.records import Version
+from memory.states import VersionOrigin
 from memory.store import Store
 
 log = structlog.get_logger(__name__)

@@ -22,7 +22,8 @@ from agent.replay import replay_turn
 from agent.session import find_session
 from agent.turn import Chat, Choice, Turn
 from memory.recall import Recall, Recalled
-from memory.records import Cause, FinishReason, Interaction, Outcome, Timings, new_id
+from memory.records import Interaction, Timings, new_id
+from memory.states import Cause, FinishReason, Outcome
 from memory.store import Store
 from memory.tokens import Tokenizer
 

@@ -13,7 +13,8 @@ from agent.prompt import Prompt
 from agent.publishing import Served
 from agent.session import Session
 from memory.completions import InferenceError
-from memory.records import Cause, FinishReason, Message, SamplingParams
+from memory.records import Message, SamplingParams
+from memory.states import Cause, FinishReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,11 @@ from memory.records import (
     Example,
     Feedback,
     Interaction,
-    Outcome,
-    Split,
     Use,
     Verdict,
     Version,
 )
+from memory.states import Outcome, Split
 from memory.store import Store
 
 

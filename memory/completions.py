@@ -4,7 +4,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
-from memory.records import FinishReason, SamplingParams
+from memory.records import SamplingParams
+from memory.states import FinishReason
 
 TopLogprobs = tuple[tuple[int, float], ...]
 """(token id, logprob) pairs of one position, most probable first."""

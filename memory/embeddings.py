@@ -9,8 +9,9 @@ from sqlalchemy import Connection, LargeBinary, func, select, type_coerce
 from memory import schema
 from memory.database import Database
 from memory.interactions import select_interactions
-from memory.records import Embedding, Interaction, Purpose
+from memory.records import Embedding, Interaction
 from memory.rows import among, insert_records
+from memory.states import Purpose
 
 KINDS = ("request", "context")
 _table = schema.embeddings

@@ -9,8 +9,9 @@ from sqlalchemy import Column, ColumnElement, Connection, Select, Text, bindpara
 from memory import lexical, schema
 from memory.chains import answered_part, hash_transcript, make_link, restore, transcript
 from memory.database import Database
-from memory.records import Interaction, Message, Purpose
+from memory.records import Interaction, Message
 from memory.rows import among, values_of
+from memory.states import Purpose
 
 _table = schema.interactions
 _child = _table.alias("child")

@@ -8,19 +8,9 @@ from sqlalchemy.dialects.sqlite import insert
 
 from memory import schema
 from memory.database import Database
-from memory.records import (
-    Abstention,
-    Assignment,
-    Cluster,
-    Evidence,
-    Example,
-    PassStatus,
-    Reflection,
-    ReflectionPass,
-    Split,
-    Verdict,
-)
+from memory.records import Abstention, Assignment, Cluster, Evidence, Example, Reflection, ReflectionPass, Verdict
 from memory.rows import among, end_run, insert_records, read_records, select_records, write_rows
+from memory.states import PassStatus, Split
 
 R = TypeVar("R")
 

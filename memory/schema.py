@@ -10,20 +10,17 @@ from typing import Any
 from sqlalchemy import REAL, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text, UniqueConstraint
 
 from memory.columns import Flag, Floats, Ids, Json, Utc, Word
-from memory.records import (
+from memory.records import FailureMode, Message, SamplingParams, Timings
+from memory.states import (
     Cause,
     EvidenceKind,
-    FailureMode,
     FinishReason,
-    Message,
     Method,
     Outcome,
     PassStatus,
     Purpose,
     Remedy,
-    SamplingParams,
     Split,
-    Timings,
     UpdateStatus,
     VersionOrigin,
 )

@@ -8,8 +8,9 @@ from sqlalchemy.dialects.sqlite import insert
 
 from memory import schema
 from memory.database import Database
-from memory.records import Update, UpdateStatus, Use, Version
+from memory.records import Update, Use, Version
 from memory.rows import end_run, insert_records, read_records, select_records, write_rows
+from memory.states import UpdateStatus
 
 R = TypeVar("R")
 Rows = list[R]  # `list` is a method below

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memory.records import Abstention, Assignment, Example, Interaction, Method, Outcome, Split, Verdict, new_id
+from memory.records import Abstention, Assignment, Example, Interaction, Verdict, new_id
+from memory.states import Method, Outcome, Split
 from reflection.privacy import find_private
 from reflection.settings import ReflectionSettings
 from reflection.support import is_failed, median_count

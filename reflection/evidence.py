@@ -7,7 +7,8 @@ is kept with no score: unknown is not zero. Nothing is judged here.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from memory.records import Evidence, EvidenceKind, Feedback, Interaction, new_id
+from memory.records import Evidence, Feedback, Interaction, new_id
+from memory.states import EvidenceKind
 from reflection.next_turn import Exchange, read_next_turn
 
 

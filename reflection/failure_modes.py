@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from memory.records import FailureMode, FinishReason, Interaction, Verdict
+from memory.records import FailureMode, Interaction, Verdict
+from memory.states import FinishReason
 from reflection.cues import load_cues
 from reflection.support import is_failed
 from reflection.words import phrases_of

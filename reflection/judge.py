@@ -8,17 +8,8 @@ the judge abstains. Hints are the users' own words, never ours.
 from collections.abc import Sequence
 from datetime import datetime
 
-from memory.records import (
-    Abstention,
-    Cause,
-    Evidence,
-    EvidenceKind,
-    FinishReason,
-    Interaction,
-    Outcome,
-    Verdict,
-    new_id,
-)
+from memory.records import Abstention, Evidence, Interaction, Verdict, new_id
+from memory.states import Cause, EvidenceKind, FinishReason, Outcome
 
 GOOD_FROM = 0.5
 """Verdict scores below this are failures."""

@@ -12,17 +12,8 @@ from pathlib import Path
 
 from memory.child import ChildFailed, RunChild
 from memory.embedder import Embedder, EmbedderUnavailable
-from memory.records import (
-    Abstention,
-    Assignment,
-    Cluster,
-    Example,
-    Interaction,
-    PassStatus,
-    ReflectionPass,
-    Verdict,
-    new_id,
-)
+from memory.records import Abstention, Assignment, Cluster, Example, Interaction, ReflectionPass, Verdict, new_id
+from memory.states import PassStatus
 from memory.store import Store
 from reflection.curate import Origin, curate
 from reflection.evidence import gather_evidence

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from memory.records import Cluster, FailureMode, Reflection, Remedy, Split
+from memory.records import Cluster, FailureMode, Reflection
+from memory.states import Remedy, Split
 from reflection.curate import Curation, Origin
 from reflection.support import Support
 

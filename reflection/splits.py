@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.records import Assignment, Interaction, Split
+from memory.records import Assignment, Interaction
+from memory.states import Split
 from reflection.words import normalise
 
 NEAR_DUPLICATE = 0.95

@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memory.records import Abstention, Cause, Interaction, Outcome, Remedy, Verdict
+from memory.records import Abstention, Interaction, Verdict
+from memory.states import Cause, Outcome, Remedy
 from reflection.judge import GOOD_FROM
 from reflection.settings import ReflectionSettings
 

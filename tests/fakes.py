@@ -15,7 +15,7 @@ from memory.completions import (
     InferenceError,
     PromptScore,
 )
-from memory.records import FinishReason
+from memory.states import FinishReason
 from memory.tokens import Tokenizer
 
 LOGPROB = -0.5

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from memory.completions import AdapterRejected, CompletionRequest, EngineUnavailable, InferenceClient, InferenceError
-from memory.records import FinishReason, SamplingParams
+from memory.records import SamplingParams
+from memory.states import FinishReason
 from memory.tokens import Tokenizer
 from tests.fakes import FakeEngine
 from tests.tiny import make_tiny_model

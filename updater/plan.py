@@ -8,16 +8,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memory.records import (
-    Example,
-    Interaction,
-    Method,
-    Reflection,
-    Remedy,
-    Split,
-    UpdateStatus,
-    Verdict,
-)
+from memory.records import Example, Interaction, Reflection, Verdict
+from memory.states import Method, Remedy, Split, UpdateStatus
 from memory.store import Store
 from updater.settings import UpdaterSettings
 

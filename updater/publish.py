@@ -7,7 +7,8 @@ reused. The flip is one pointer in the daemon (agent/publishing.py).
 import asyncio
 from pathlib import Path
 
-from memory.records import Version, VersionOrigin
+from memory.records import Version
+from memory.states import VersionOrigin
 from memory.store import Store
 from updater.adapter import AdapterUnusable, check_adapter, publish_directory
 from updater.deps import UpdateDeps

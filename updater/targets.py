@@ -7,7 +7,7 @@ teacher. With corrections: how likely the users' own corrections became.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.records import Method
+from memory.states import Method
 from updater.hints import ChosenHint, Judge, prompt_pairs, tokens_of
 from updater.objectives.correction import correction_tokens
 from updater.objectives.hindsight import student_prompt

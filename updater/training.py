@@ -45,6 +45,8 @@ class TrainingPlan(_Frozen):
     replays: tuple[EncodedExample, ...]
     rank: int
     learning_rate: float
+    amplification: float
+    """How far beyond the hinted teacher the target lies, as a share of the hint's effect (updater/train.py)."""
     max_passes: int
     batch_size: int
     replay_ratio: float

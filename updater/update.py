@@ -14,7 +14,8 @@ from pathlib import Path
 
 from memory.child import ChildFailed
 from memory.completions import AdapterRejected, InferenceError
-from memory.records import Method, SamplingParams, Update, UpdateStatus, Use, Version
+from memory.records import SamplingParams, Update, Use, Version
+from memory.states import Method, UpdateStatus
 from updater.adapter import AdapterUnusable, check_adapter
 from updater.deps import UpdateDeps
 from updater.gate import Versions, gate_protected, gate_target
@@ -32,6 +33,8 @@ from updater.targets import ReadyTarget
 from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
 
 SCALES = (0.5, 0.75, 1.0)
+AMPLIFICATION = 0.5
+"""How far the target lies beyond the hinted teacher; 0.5 and 1.0 are compared in EXPERIMENTS.md."""
 NUM_PROOF_PROMPTS = 4
 NICENESS = 19
 PROBE_TEMPERATURE = 0.7
@@ -186,6 +189,7 @@ class UpdateRun:
             replays=tuple(encode_replay(tokenizer, row) for row in replayed),
             rank=settings.rank,
             learning_rate=settings.learning_rate,
+            amplification=AMPLIFICATION,
             max_passes=settings.max_passes,
             batch_size=settings.batch_size,
             replay_ratio=settings.replay_ratio,

@@ -13,7 +13,8 @@ from agent.api.json_body import read_body
 from agent.api.records_json import Json, record_json
 from agent.passes import Kind, Progress
 from agent.why import explain
-from memory.records import PassStatus, ReflectionPass, Update, UpdateStatus
+from memory.records import ReflectionPass, Update
+from memory.states import PassStatus, UpdateStatus
 
 _MAX_LIMIT = 1000
 _LONG_FIELDS = ("prompt_token_ids", "token_ids", "logprobs")

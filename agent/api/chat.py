@@ -11,7 +11,7 @@ from agent.api.json_body import read_body
 from agent.api.sse import KEEP_ALIVE_S, STREAM, EventStream
 from agent.publishing import BASE
 from agent.turn import TokenLogprob, Turn
-from memory.records import Cause
+from memory.states import Cause
 
 MAX_IN_FLIGHT = 256
 """Chats; more are told to come back."""

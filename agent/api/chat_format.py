@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from agent.turn import Choice, TokenLogprob, Turn
-from memory.records import FinishReason
+from memory.states import FinishReason
 from memory.tokens import Tokenizer
 
 Json = dict[str, object]

@@ -20,7 +20,7 @@ from memory.completions import (
     InferenceError,
     PromptScore,
 )
-from memory.records import FinishReason
+from memory.states import FinishReason
 
 _CONNECT_S = 5.0
 _FINISH_REASONS = {

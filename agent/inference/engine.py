@@ -9,7 +9,7 @@ from agent.inference.model import DecoderModel
 from agent.inference.runner import ModelRunner
 from agent.inference.scheduler import Limits, Scheduler
 from agent.inference.sequence import Sequence, SequenceEvent
-from memory.records import FinishReason
+from memory.states import FinishReason
 
 
 class Engine:

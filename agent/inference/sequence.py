@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from agent.inference.lora import Adapter
 from memory.completions import PromptScore, TopLogprobs
-from memory.records import FinishReason, SamplingParams
+from memory.records import SamplingParams
+from memory.states import FinishReason
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -25,7 +25,8 @@ from agent.inference.sequence import SequenceEvent
 from agent.inference.service import BASE, CompletionService, RequestRefusedError, UnknownModelError
 from memory.child import PARENT_PIPE_FD, die_with_parent
 from memory.completions import AdapterRejected
-from memory.records import FinishReason, new_id
+from memory.records import new_id
+from memory.states import FinishReason
 
 _MAX_BODY_BYTES = 16 * 1024 * 1024
 _SERVICE = web.AppKey("service", CompletionService)

@@ -13,7 +13,8 @@ from agent.demo.oracle import Answer
 from agent.inference.client import EngineClient
 from agent.sources import prepare
 from memory.completions import CompletionRequest, InferenceClient
-from memory.records import FinishReason, Message, SamplingParams
+from memory.records import Message, SamplingParams
+from memory.states import FinishReason
 from memory.tokens import Tokenizer
 
 

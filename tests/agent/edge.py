@@ -22,8 +22,9 @@ from agent.respond import Parts, Responder
 from agent.tables import PolicySettings, ServerSettings
 from memory.index import VectorIndex
 from memory.recall import Recall
-from memory.records import Interaction, Version, VersionOrigin, utc_now
+from memory.records import Interaction, Version, utc_now
 from memory.settings import MemorySettings
+from memory.states import VersionOrigin
 from memory.store import Store, open_store
 from memory.tokens import Tokenizer
 from tests.fakes import FakeEngine

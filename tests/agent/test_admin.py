@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.passes import Kind, Report, recall_run
-from memory.records import PassStatus, ReflectionPass, Update, UpdateStatus, Use, utc_now
+from memory.records import ReflectionPass, Update, Use, utc_now
+from memory.states import PassStatus, UpdateStatus
 from memory.tokens import Tokenizer
 from tests.agent.edge import Edge, add_version, an_edge
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from memory.records import Cause, FinishReason, Outcome
+from memory.states import Cause, FinishReason, Outcome
 from tests.agent.edge import SYSTEM_PROMPT, Edge, a_chat, add_version, events_of
 from tests.fakes import LOGPROB
 

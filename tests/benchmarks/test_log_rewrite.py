@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.learning.log_rewrite import permuted, rewrite_log, with_other_words
-from memory.records import Feedback, FinishReason, Interaction, Message, SamplingParams
+from memory.records import Feedback, Interaction, Message, SamplingParams
+from memory.states import FinishReason
 from memory.store import open_store
 from memory.tokens import Tokenizer
 from tests.tiny import make_tiny_model

@@ -7,7 +7,7 @@ import pytest
 from agent.inference.lora import Adapter
 from agent.inference.model import DecoderModel
 from agent.inference.sequence import Sequence, SequenceEvent
-from memory.records import FinishReason
+from memory.states import FinishReason
 from tests.inference.running import (
     PROMPTS,
     drain,

@@ -17,7 +17,8 @@ from agent.inference.scheduler import Limits
 from agent.inference.server import build_app
 from agent.inference.service import CompletionService
 from memory.completions import AdapterRejected, CompletionRequest, EngineUnavailable, InferenceError
-from memory.records import FinishReason, SamplingParams
+from memory.records import SamplingParams
+from memory.states import FinishReason
 
 PROMPT = tuple(range(5, 25))
 LIMITS = Limits(num_slots=8, kv_tokens=4000, max_sequence_tokens=2000)

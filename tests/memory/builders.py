@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memory.records import FinishReason, Interaction, Message, SamplingParams, Timings
+from memory.records import Interaction, Message, SamplingParams, Timings
+from memory.states import FinishReason
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

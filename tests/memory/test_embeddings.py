@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from memory.records import Embedding, Purpose
+from memory.records import Embedding
+from memory.states import Purpose
 from memory.store import Store
 from tests.memory.builders import an_interaction
 

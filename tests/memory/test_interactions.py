@@ -10,7 +10,8 @@ from sqlalchemy.exc import IntegrityError
 
 from memory import schema
 from memory.lexical import match_expression
-from memory.records import Cause, Feedback, FinishReason, Interaction, Outcome, Purpose
+from memory.records import Feedback, Interaction
+from memory.states import Cause, FinishReason, Outcome, Purpose
 from memory.store import Store
 from tests.memory.builders import START, a_continuation, an_interaction, assistant, user
 

@@ -11,23 +11,17 @@ from memory.records import (
     Assignment,
     Cluster,
     Evidence,
-    EvidenceKind,
     Example,
     FailureMode,
     Feedback,
-    Method,
-    PassStatus,
     Reflection,
     ReflectionPass,
-    Remedy,
-    Split,
     Update,
-    UpdateStatus,
     Use,
     Verdict,
     Version,
-    VersionOrigin,
 )
+from memory.states import EvidenceKind, Method, PassStatus, Remedy, Split, UpdateStatus, VersionOrigin
 from memory.store import Store
 from tests.memory.builders import START, an_interaction
 

@@ -19,25 +19,19 @@ from memory.records import (
     Assignment,
     Cluster,
     Evidence,
-    EvidenceKind,
     FailureMode,
     Feedback,
-    FinishReason,
     Interaction,
     Message,
-    PassStatus,
     Reflection,
     ReflectionPass,
-    Remedy,
     SamplingParams,
-    Split,
     Update,
-    UpdateStatus,
     Use,
     Verdict,
     Version,
-    VersionOrigin,
 )
+from memory.states import EvidenceKind, FinishReason, PassStatus, Remedy, Split, UpdateStatus, VersionOrigin
 from tests.fakes_daemon import Answer, FakeDaemon
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -5,15 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memory.records import (
-    Evidence,
-    EvidenceKind,
-    FinishReason,
-    Interaction,
-    Message,
-    SamplingParams,
-    Verdict,
-)
+from memory.records import Evidence, Interaction, Message, SamplingParams, Verdict
+from memory.states import EvidenceKind, FinishReason
 
 T0 = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 DATA = Path(__file__).parent / "data"

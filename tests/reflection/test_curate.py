@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.records import Abstention, Assignment, Cause, FinishReason, Method, Outcome, Remedy, Split
+from memory.records import Abstention, Assignment
+from memory.states import Cause, FinishReason, Method, Outcome, Remedy, Split
 from reflection.curate import Curation, Origin, curate
 from reflection.failure_modes import Judged, modes_of, shared_phrases
 from reflection.privacy import find_private

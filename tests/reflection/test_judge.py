@@ -1,6 +1,7 @@
 """The judge's ladder, and what it leaves undecided."""
 
-from memory.records import Abstention, Cause, EvidenceKind, Outcome, Verdict
+from memory.records import Abstention, Verdict
+from memory.states import Cause, EvidenceKind, Outcome
 from reflection.evidence import gather_evidence
 from reflection.judge import judge
 from tests.reflection.builders import T0, a_follow_up, an_evidence, an_interaction

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.records import Abstention, Feedback, Method, PassStatus, Remedy, Split, Verdict
+from memory.records import Abstention, Feedback, Verdict
+from memory.states import Method, PassStatus, Remedy, Split
 from memory.store import Store, open_store
 from reflection.reflect import FEEDBACK_TURN, ReflectDeps, run_pass
 from reflection.settings import ReflectionSettings

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.records import Assignment, Split
+from memory.records import Assignment
+from memory.states import Split
 from reflection.splits import SHARES, group_duplicates, split_groups
 from tests.fakes_reflection import embed_words
 from tests.reflection.builders import a_follow_up, an_interaction

@@ -37,6 +37,7 @@ def plan(model: Path, **changes: object) -> TrainingPlan:
         "replays": tuple(example(n, replay=True) for n in range(10, 13)),
         "rank": 4,
         "learning_rate": 5e-3,
+        "amplification": 0.0,
         "max_passes": 3,
         "batch_size": 4,
         "replay_ratio": 0.5,
