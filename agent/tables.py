@@ -152,7 +152,7 @@ class EngineSettings(BaseModel):
         description='A vLLM server that allows run-time LoRA and sees the data directory; "" is the engine built in.',
     )
     threads: int = Field(0, ge=0, le=256, description="Processor threads; 0 takes one per core.")
-    max_batch: int = Field(16, ge=1, le=256, description="Most completions that are decoded together.")
+    max_batch: int = Field(32, ge=1, le=256, description="Most completions that are decoded together.")
     kv_tokens: int = Field(16384, ge=256, description="Tokens that the key-value cache holds, all requests together.")
 
 
@@ -167,14 +167,6 @@ class AgentSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least grave event logged.")
 
 
-class ReflectionTable(ReflectionSettings):
-    """Looking back: when a pass is due, and what it needs to conclude something."""
-
-    every: str = Field("6h", description='Time between passes: a number and s, m, h or d; "" turns it off.')
-    cron: str = Field("", description='Five cron fields, UTC, weekdays by name or with 0 = Sunday; "" turns it off.')
-    after_interactions: int = Field(200, ge=0, description="Reflect after this many new interactions; 0 turns it off.")
-
-
 class Settings(BaseModel):
     """All of config.toml."""
 
@@ -186,7 +178,7 @@ class Settings(BaseModel):
     engine: EngineSettings = EngineSettings()
     agent: AgentSettings = AgentSettings()
     memory: MemorySettings = MemorySettings()
-    reflection: ReflectionTable = ReflectionTable()
+    reflection: ReflectionSettings = ReflectionSettings()
     updater: UpdaterSettings = UpdaterSettings()
 
     @model_validator(mode="after")
