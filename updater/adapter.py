@@ -40,22 +40,43 @@ def read_tensors(directory: Path) -> Tensors:
     return tensors
 
 
-def weight_deltas(directory: Path | None) -> Tensors:
-    """Per adapted layer the product scale * B A, shape (out, in); empty for the base."""
-    if directory is None:
-        return {}
+def delta_norm(directory: Path, parent: Path | None) -> float:
+    """Frobenius norm of the change of all weight products (scale * B A) against the parent; exactly 0 if none moved.
+
+    Never makes a product of full size: |B1 A1 - B2 A2|^2 is a sum of traces of (rank, rank) matrices, which matters
+    because the daemon asks this too. What is below the rounding of that sum counts as zero.
+    """
+    ours, theirs = _factors(directory), _factors(parent) if parent else {}
+    moved = 0.0
+    for name, factors in ours.items():
+        before = theirs.get(name)
+        if before is None:
+            moved += _inner(factors, factors)
+            continue
+        sizes = _inner(factors, factors) + _inner(before, before)
+        square = sizes - 2 * _inner(factors, before)
+        moved += square if square > 1e-12 * sizes else 0.0
+    return float(np.sqrt(moved))
+
+
+Factors = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""(r, in) and (out, r), the scale in the second."""
+
+
+def _factors(directory: Path) -> dict[str, Factors]:
     config = json.loads((directory / ADAPTER_CONFIG_FILE).read_text())
     scale = config["lora_alpha"] / config["r"]
     tensors = read_tensors(directory)
-    downs = {name: tensor for name, tensor in tensors.items() if ".lora_A." in name}
-    return {name: scale * (tensors[name.replace(".lora_A.", ".lora_B.")] @ down) for name, down in downs.items()}
+    return {
+        name: (down.astype(np.float64), scale * tensors[name.replace(".lora_A.", ".lora_B.")].astype(np.float64))
+        for name, down in tensors.items()
+        if ".lora_A." in name
+    }
 
 
-def delta_norm(directory: Path, parent: Path | None) -> float:
-    """Frobenius norm of the change against the parent, over all adapted layers."""
-    ours, theirs = weight_deltas(directory), weight_deltas(parent)
-    squares = (np.sum((delta - theirs.get(name, np.float32(0))) ** 2, dtype=np.float64) for name, delta in ours.items())
-    return float(np.sqrt(sum(squares)))
+def _inner(left: Factors, right: Factors) -> float:
+    """<B1 A1, B2 A2> = sum((B1^T B2) * (A1 A2^T))."""
+    return float(((left[1].T @ right[1]) * (left[0] @ right[0].T)).sum())
 
 
 def check_adapter(directory: Path, *, sha256: str, base_fingerprint: str, parent: Path | None) -> None:
