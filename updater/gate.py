@@ -31,6 +31,8 @@ TOLERANCE_NATURALNESS_NATS = 0.25
 """Fall of the mean token log-probability under the live version."""
 TOLERANCE_LEAK = 0.25
 """Share of a target's gap by which its hint may show in another cluster's answers."""
+LEAK_SAMPLES = 2
+"""Answers per prompt that are scored for a leak."""
 TOLERANCE_QUALITY_NATS = 0.5
 """Per token, under the hinted teacher: how much less likely a target's answers may be than the teacher's own."""
 
@@ -203,8 +205,8 @@ async def leak(
     """Do answers here begin to obey a wish that was voiced of another kind of question?"""
     assert ready.hint is not None
     prompts = [leak_prompts(judge.tokenizer, row, ready.hint.text) for row in rows]
-    told = [[answer.token_ids for answer in row] for row in live.answers]
-    new = [[answer.token_ids for answer in row] for row in candidate.answers]
+    told = [[answer.token_ids for answer in row[:LEAK_SAMPLES]] for row in live.answers]
+    new = [[answer.token_ids for answer in row[:LEAK_SAMPLES]] for row in candidate.answers]
     before = [mean(row) for row in await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, told)]
     after = [mean(row) for row in await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, new)]
     return change(

@@ -18,13 +18,14 @@ from updater.rollouts import Answer, Scorer, mean, sample_answers
 
 MAX_HINTS = 8
 """Wordings compared: at most one per principal, the most frequent first."""
-NUM_PROBES = 5
+NUM_PROBES = 4
 """Answers that each wording is tried on."""
 MIN_GAP_NATS = 4.0
 """Least mean difference in R between the teacher's own answers and the live version's: below it the policy does not do
 what it is told, so there is nothing to distil (seen: about 25 for a wish it follows, under 2 for one it ignores)."""
 TEACHER_SAMPLES = 2
 NUM_CONTRARY_PROBES = 3
+"""One told and one untold answer to each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,9 @@ async def contrary_principals(
     model: str,
 ) -> frozenset[str]:
     """Principals whose own wording prefers the untold answers to those that the chosen hint brings."""
-    few, told, untold = probes[:NUM_CONTRARY_PROBES], told[:NUM_CONTRARY_PROBES], untold[:NUM_CONTRARY_PROBES]
+    few = probes[:NUM_CONTRARY_PROBES]
+    told = [row[:1] for row in told[:NUM_CONTRARY_PROBES]]
+    untold = [row[:1] for row in untold[:NUM_CONTRARY_PROBES]]
     contrary: set[str] = set()
     for words, principals in favourite_wordings(cases).items():
         prompts = prompt_pairs(judge, few, words)

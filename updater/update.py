@@ -33,6 +33,7 @@ from updater.targets import ReadyTarget
 from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
 
 SCALES = (0.5, 0.75, 1.0)
+AUDIT_SAMPLES = 2
 AMPLIFICATION = 0.5
 """How far the target lies beyond the hinted teacher; 0.5 and 1.0 are compared in EXPERIMENTS.md."""
 NUM_PROOF_PROMPTS = 4
@@ -306,7 +307,7 @@ class UpdateRun:
             scores.append(await gate_protected(judge, cluster, targets, versions, num_samples=num_samples))
         reasons = reasons_against(scores)
         audit = [
-            await gate_target(judge, ready, ready.supporting(ready.target.audit), versions, num_samples=num_samples)
+            await gate_target(judge, ready, ready.supporting(ready.target.audit), versions, num_samples=AUDIT_SAMPLES)
             for ready in targets
             if not reasons
         ]
