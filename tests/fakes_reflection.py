@@ -1,15 +1,14 @@
-"""Doubles for reflection: an embedder of hashed words, and a runner that really starts the child."""
+"""Doubles for reflection: an embedder of hashed words, and a runner that counts what it runs."""
 
 import asyncio
 import hashlib
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.child import ChildFailed
+from agent.supervisor import ChildRunner
 from memory.embedder import EmbedderUnavailable
 from reflection.words import content_words
 
@@ -49,11 +48,13 @@ def embed_words(text: str) -> NDArray[np.float32]:
     return vector / max(float(np.linalg.norm(vector)), 1e-6)
 
 
-class SpawnChild:
-    """RunChild as tests need it: a real process, its lines, and its failure in one sentence."""
+class CountedRunner(ChildRunner):
+    """The daemon's own runner of real children; it counts them, and can spoil a child's directory before it starts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, spoil: Callable[[Path], None] | None = None) -> None:
+        super().__init__()
         self.num_runs = 0
+        self._spoil = spoil
 
     async def __call__(
         self,
@@ -66,12 +67,8 @@ class SpawnChild:
         on_line: Callable[[str], None] | None = None,
     ) -> None:
         self.num_runs += 1
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", module, str(workdir), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        if self._spoil is not None:
+            await asyncio.to_thread(self._spoil, workdir)
+        await super().__call__(
+            module, workdir, threads=threads, niceness=niceness, timeout_s=timeout_s, on_line=on_line
         )
-        output, errors = await asyncio.wait_for(process.communicate(), timeout_s)
-        for line in output.decode().splitlines():
-            if on_line is not None:
-                on_line(line)
-        if process.returncode:
-            raise ChildFailed((errors.decode().strip().splitlines() or ["no word"])[-1])

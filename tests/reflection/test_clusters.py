@@ -1,21 +1,23 @@
 """Maps of kinds: few and broad where there is little, stable ids, readable names."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 
 from agent.sources import PreparedModel
-from reflection.clusters import floors_of, map_kinds, means_of
+from reflection.clusters import Labels, floors_of, map_kinds, means_of
 from reflection.labels import keep_label, name_clusters
 from reflection.map_job import MapJob
 from reflection.matching import match_clusters
-from reflection.nearest import nearest_kind, unit
+from reflection.nearest import Vectors, nearest_kind, unit
 from reflection.worker import draw_map
 from tests.reflection.builders import requests_of
 
 DIMENSION = 64
 
 
-def _blobs(sizes, *, spread, seed=0):
+def _blobs(sizes: Sequence[int], *, spread: float, seed: int = 0) -> Vectors:
     """Unit vectors around orthogonal centres; `spread` is the noise's length beside the centre's."""
     rng = np.random.default_rng(seed)
     parts = []
@@ -27,8 +29,9 @@ def _blobs(sizes, *, spread, seed=0):
     return unit(np.concatenate(parts).astype(np.float32))
 
 
-def _sizes(labels):
-    return sorted(np.bincount(labels[labels >= 0]).tolist(), reverse=True)
+def _sizes(labels: Labels) -> list[int]:
+    sizes: list[int] = np.bincount(labels[labels >= 0]).tolist()
+    return sorted(sizes, reverse=True)
 
 
 def test_clear_kinds_are_found() -> None:
@@ -74,7 +77,7 @@ def test_floors_admit_newcomers_and_refuse_strangers() -> None:
     known, floors = means_of(vectors[:80], labels[:80]), floors_of(vectors[:80], labels[:80])
     newcomers, strangers = _blobs([40, 40], spread=0.8, seed=9), vectors[120:]
 
-    def admitted(items):
+    def admitted(items: Vectors) -> float:
         kinds = nearest_kind(items, known)
         return float(((items * unit(known)[kinds]).sum(axis=1) >= floors[kinds]).mean())
 
@@ -124,7 +127,7 @@ def test_names_do_not_flicker() -> None:
 
 
 @pytest.fixture(scope="module")
-def real_vectors(starter_embedder: PreparedModel):
+def real_vectors(starter_embedder: PreparedModel) -> dict[str, Vectors]:
     """Unit vectors of the shipped embedder for every list of requests."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
     model = sentence_transformers.SentenceTransformer(str(starter_embedder.directory), device="cpu")
@@ -132,7 +135,7 @@ def real_vectors(starter_embedder: PreparedModel):
     return {kind: model.encode(requests_of(kind), normalize_embeddings=True) for kind in kinds}
 
 
-def _real_map(vectors, counts, seed):
+def _real_map(vectors: Mapping[str, Vectors], counts: Mapping[str, int], seed: int) -> tuple[int, float]:
     """Sizes of the map's clusters, and the share of items that lie in the main cluster of their kind."""
     rng = np.random.default_rng(seed)
     drawn = [vectors[kind][np.sort(rng.permutation(len(vectors[kind]))[:count])] for kind, count in counts.items()]
@@ -159,7 +162,9 @@ def _real_map(vectors, counts, seed):
         ({"questions": 44, "stories": 20, "code": 16, "translations": 16}, 4),
     ],
 )
-def test_everyday_questions_are_one_kind(real_vectors, counts, num_kinds, seed) -> None:
+def test_everyday_questions_are_one_kind(
+    real_vectors: dict[str, Vectors], counts: dict[str, int], num_kinds: int, seed: int
+) -> None:
     """With the real embedder: questions on any subject are one cluster, stories another, neither is shattered."""
     found, purity = _real_map(real_vectors, counts, seed)
     assert found == num_kinds

@@ -1,12 +1,14 @@
 """Support, remedies, failure modes, examples: what follows from verdicts."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.records import Abstention, Assignment
+from memory.records import Abstention, Assignment, Example, Interaction, Verdict
 from memory.states import Cause, FinishReason, Method, Outcome, Remedy, Split
 from reflection.curate import Curation, Origin, curate
 from reflection.failure_modes import Judged, modes_of, shared_phrases
@@ -18,8 +20,16 @@ from tests.reflection.builders import T0, a_verdict, an_interaction
 ORIGIN = Origin(reflection_id="ref_1", cluster_id="cl_1", now=T0)
 SETTINGS = ReflectionSettings()
 
+Judgements = dict[str, Verdict | Abstention]
 
-def _curate(members, judged, *, earlier=(), places=None) -> Curation:
+
+def _curate(
+    members: Sequence[Interaction],
+    judged: Mapping[str, Verdict | Abstention],
+    *,
+    earlier: Sequence[Example] = (),
+    places: Mapping[str, Assignment] | None = None,
+) -> Curation:
     placed = places or {
         one.id: Assignment(interaction_id=one.id, group_id=one.id, split=Split.TRAIN, cluster_id="cl_1")
         for one in members
@@ -27,12 +37,13 @@ def _curate(members, judged, *, earlier=(), places=None) -> Curation:
     return curate(members, judged, placed, earlier=earlier, origin=ORIGIN, settings=SETTINGS)
 
 
-def _complaints(num_each, principals, *, hint="Too long. One line is plenty."):
+def _complaints(num_each: int, principals: Sequence[str]) -> tuple[list[Interaction], Judgements]:
+    """Interactions in turn of each principal, all failed for the same reason."""
     members = [
         an_interaction(number, principal=principals[number % len(principals)])
         for number in range(num_each * len(principals))
     ]
-    return members, {one.id: a_verdict(one.id, 0.2, hint=hint) for one in members}
+    return members, {one.id: a_verdict(one.id, 0.2, hint="Too long. One line is plenty.") for one in members}
 
 
 @given(st.integers(1, 500), st.data())
@@ -81,13 +92,13 @@ def test_contradictory_evidence_does_not_move_weights() -> None:
 def test_what_works_needs_no_remedy() -> None:
     """Praise alone proposes nothing: ratings can be gamed, and there is nothing to mend."""
     members, judged = _complaints(4, ["ana", "ben", "eve"])
-    judged = {key: a_verdict(key, 0.95) for key in judged}
-    assert choose_remedy(weigh(members, judged), SETTINGS)[0] is Remedy.NOTHING
+    praised = {key: a_verdict(key, 0.95) for key in judged}
+    assert choose_remedy(weigh(members, praised), SETTINGS)[0] is Remedy.NOTHING
 
 
 def test_broken_tools_are_mended_not_trained_away() -> None:
     """Where most answers were broken by the machinery, the fault is the finding."""
-    fault = {"outcome": Outcome.FAILED, "cause": Cause.INFRASTRUCTURE}
+    fault: dict[str, Any] = {"outcome": Outcome.FAILED, "cause": Cause.INFRASTRUCTURE}
     members = [an_interaction(number, **fault) for number in range(6)]
     assert choose_remedy(weigh(members, {}), SETTINGS)[0] is Remedy.FAULT
 
@@ -102,7 +113,7 @@ def test_a_busy_user_is_one_voice() -> None:
 def test_the_evidence_picks_the_method() -> None:
     """A correction, words, praise: three methods; nothing to go by is left out with its reason."""
     members = [an_interaction(number) for number in range(5)]
-    judged = {
+    judged: Judgements = {
         "i_0000": a_verdict("i_0000", 0.0, correction="Moving ice."),
         "i_0001": a_verdict("i_0001", 0.1, hint="Too long."),
         "i_0002": a_verdict("i_0002", 0.9),
@@ -127,7 +138,7 @@ def test_the_evidence_picks_the_method() -> None:
         ({"token_ids": ()}, "no complete answer to learn from"),
     ],
 )
-def test_what_must_not_teach_is_left_out(changes, reason) -> None:
+def test_what_must_not_teach_is_left_out(changes: dict[str, Any], reason: str) -> None:
     """Wishes of the client, private data and broken answers are reasons, and they are counted."""
     member = an_interaction(1, **changes)
     curation = _curate([member], {member.id: a_verdict(member.id, 0.9)})

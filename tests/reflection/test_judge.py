@@ -1,13 +1,15 @@
 """The judge's ladder, and what it leaves undecided."""
 
-from memory.records import Abstention, Verdict
+from typing import Any
+
+from memory.records import Abstention, Evidence, Verdict
 from memory.states import Cause, EvidenceKind, Outcome
 from reflection.evidence import gather_evidence
 from reflection.judge import judge
 from tests.reflection.builders import T0, a_follow_up, an_evidence, an_interaction
 
 
-def _judge(*evidence, **changes):
+def _judge(*evidence: Evidence, **changes: Any) -> Verdict | Abstention:
     return judge(an_interaction(1, **changes), evidence, pass_id="pass_1", now=T0)
 
 

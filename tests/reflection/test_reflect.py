@@ -1,6 +1,5 @@
 """The pass on a real store with the real clustering child: complaints about questions, praise for stories."""
 
-import asyncio
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -8,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from memory.records import Abstention, Feedback, Verdict
+from agent.supervisor import ChildRunner
+from memory.child import RunChild
+from memory.embedder import Embedder
+from memory.records import Abstention, Feedback, Interaction, Verdict
 from memory.states import Method, PassStatus, Remedy, Split
 from memory.store import Store, open_store
 from reflection.reflect import FEEDBACK_TURN, ReflectDeps, run_pass
 from reflection.settings import ReflectionSettings
-from tests.fakes_reflection import SpawnChild, WordEmbedder
+from tests.fakes_reflection import CountedRunner, WordEmbedder
 from tests.reflection.builders import T0, a_follow_up, an_interaction, requests_of
 
 WISHES = {
@@ -26,26 +28,30 @@ WISHES = {
 READERS = ("lea", "max", "noa")
 NOW = T0 + timedelta(days=2)
 
+Log = tuple[list[Interaction], list[Feedback]]
+
 
 def _quiet(stage: str, done: int, total: int) -> None:
     pass
 
 
-def _deps(store: Store, directory: Path, **changes) -> ReflectDeps:
-    values = {
-        "store": store,
-        "embedder": WordEmbedder(),
-        "run_child": SpawnChild(),
-        "settings": ReflectionSettings(),
-        "work_dir": directory / "work",
-        "now": lambda: NOW,
-    }
-    return ReflectDeps(**{**values, **changes})
+def _deps(
+    store: Store, directory: Path, *, embedder: Embedder | None = None, run_child: RunChild | None = None
+) -> ReflectDeps:
+    return ReflectDeps(
+        store=store,
+        embedder=embedder or WordEmbedder(),
+        run_child=run_child or ChildRunner(),
+        settings=ReflectionSettings(),
+        work_dir=directory / "work",
+        now=lambda: NOW,
+    )
 
 
-def _log(num_questions=44, num_stories=20):
+def _log(*, num_questions: int = 44, num_stories: int = 20) -> Log:
     """Questions with complaints in the next turn; stories with praise, half in the next turn and half as a thumb."""
-    interactions, feedback = [], []
+    interactions: list[Interaction] = []
+    feedback: list[Feedback] = []
     names = list(WISHES)
     for number, text in enumerate(requests_of("questions")[:num_questions]):
         name = names[number % len(names)]
@@ -63,18 +69,18 @@ def _log(num_questions=44, num_stories=20):
     return interactions, feedback
 
 
-def _thumb(interaction, score, **changes) -> Feedback:
+def _thumb(interaction: Interaction, score: float, *, comment: str | None = None) -> Feedback:
     return Feedback(
         id=f"fb_{interaction.id}_{score}",
         created_at=NOW,
         principal=interaction.principal,
         interaction_id=interaction.id,
         score=score,
-        **changes,
+        comment=comment,
     )
 
 
-async def _fill(store: Store, log) -> None:
+async def _fill(store: Store, log: Log) -> None:
     interactions, feedback = log
     await store.interactions.add(interactions)
     for row in feedback:
@@ -118,7 +124,7 @@ async def test_nothing_new_is_skipped_and_new_evidence_is_not(tmp_path: Path) ->
         second = await run_pass(deps, trigger="every", pass_id="pass_2", report=_quiet)
         assert (second.status, second.reason) == (PassStatus.SKIPPED, "nothing new since the last pass")
         first = (await store.judgements.examples(split=Split.TRAIN))[0]
-        asked = await store.interactions.get(first.interaction_id)
+        (asked,) = await store.interactions.get_many([first.interaction_id])
         await store.feedback.add(_thumb(asked, 1.0))
         third = await run_pass(deps, trigger="every", pass_id="pass_3", report=_quiet)
         assert (third.status, third.num_verdicts) == (PassStatus.DONE, 1)
@@ -137,7 +143,8 @@ async def test_growth_keeps_ids_and_splits(tmp_path: Path) -> None:
         early = [one for one in interactions if one.id < "i_0088" or "i_1000" <= one.id < "i_1040"]
         known = {one.id for one in early}
         await _fill(store, (early, [row for row in feedback if row.interaction_id in known]))
-        deps = _deps(store, tmp_path)
+        runner = CountedRunner()
+        deps = _deps(store, tmp_path, run_child=runner)
         await run_pass(deps, trigger="manual", pass_id="pass_1", report=_quiet)
         before = {cluster.id for cluster in await store.judgements.clusters()}
         places = await store.judgements.assignments()
@@ -147,14 +154,15 @@ async def test_growth_keeps_ids_and_splits(tmp_path: Path) -> None:
         assert {cluster.id for cluster in await store.judgements.clusters()} == before
         after = await store.judgements.assignments()
         assert {key: after[key].split for key in places} == {key: place.split for key, place in places.items()}
-        assert deps.run_child.num_runs == 2
+        assert runner.num_runs == 2
 
 
 async def test_newcomers_are_placed_without_a_new_map(tmp_path: Path) -> None:
     """Between maps a few new requests go to the nearest kind, and unlike ones wait outside."""
     async with open_store(tmp_path) as store:
         await _fill(store, _log())
-        deps = _deps(store, tmp_path)
+        runner = CountedRunner()
+        deps = _deps(store, tmp_path, run_child=runner)
         await run_pass(deps, trigger="manual", pass_id="pass_1", report=_quiet)
         strange = an_interaction(2001, "zxq vbn wrt plm kjh gfd", principal="lea")
         usual = an_interaction(2000, "Write a short story about a fox", principal="lea")
@@ -164,7 +172,7 @@ async def test_newcomers_are_placed_without_a_new_map(tmp_path: Path) -> None:
         stories = (await store.judgements.clusters())[1]
         assert (places[usual.id].cluster_id, places[usual.id].state) == (stories.id, "assigned")
         assert (places[strange.id].cluster_id, places[strange.id].state) == (None, "outlier")
-        assert deps.run_child.num_runs == 1
+        assert runner.num_runs == 1
 
 
 async def test_little_waits_for_the_map(tmp_path: Path) -> None:
@@ -201,12 +209,13 @@ async def test_an_absent_embedder_fails_the_pass_in_words(tmp_path: Path) -> Non
     """The pass ends as failed with the reason, and the next one does the work."""
     async with open_store(tmp_path) as store:
         await _fill(store, _log())
-        deps = _deps(store, tmp_path)
-        deps.embedder.is_up = False
+        embedder = WordEmbedder()
+        deps = _deps(store, tmp_path, embedder=embedder)
+        embedder.is_up = False
         failed = await run_pass(deps, trigger="every", pass_id="pass_1", report=_quiet)
         assert (failed.status, failed.reason) == (PassStatus.FAILED, "the embedder is down")
         assert await store.judgements.get_pass("pass_1") == failed
-        deps.embedder.is_up = True
+        embedder.is_up = True
         assert (await run_pass(deps, trigger="every", pass_id="pass_2", report=_quiet)).status is PassStatus.DONE
 
 
@@ -215,13 +224,8 @@ async def test_a_dead_child_fails_the_pass_in_words(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store:
         await _fill(store, _log())
 
-        async def starve(module: str, workdir: Path, **kwargs) -> None:
-            await asyncio.to_thread((workdir / "job.npz").unlink)
-            await SpawnChild()(module, workdir, **kwargs)
-
-        ended = await run_pass(
-            _deps(store, tmp_path, run_child=starve), trigger="every", pass_id="pass_1", report=_quiet
-        )
+        deps = _deps(store, tmp_path, run_child=CountedRunner(spoil=lambda workdir: (workdir / "job.npz").unlink()))
+        ended = await run_pass(deps, trigger="every", pass_id="pass_1", report=_quiet)
         assert ended.status is PassStatus.FAILED
         assert "job.npz" in (ended.reason or "")
         assert await store.judgements.clusters() == []

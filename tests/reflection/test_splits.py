@@ -1,19 +1,21 @@
 """Groups and splits: fixed early, never moved, nothing leaks."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.records import Assignment
+from memory.records import Assignment, Interaction
 from memory.states import Split
+from reflection.nearest import Vectors
 from reflection.splits import SHARES, group_duplicates, split_groups
 from tests.fakes_reflection import embed_words
 from tests.reflection.builders import a_follow_up, an_interaction
 
 
-def _vectors(interactions):
+def _vectors(interactions: Sequence[Interaction]) -> Vectors:
     return np.stack([embed_words(one.last_user_text) for one in interactions])
 
 
