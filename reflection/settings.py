@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ReflectionSettings(BaseModel):
-    """Every key of [reflection]."""
+    """When the agent looks back, and how much must speak for a change before one is proposed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class UpdaterSettings(BaseModel):
-    """Defaults are the setting that the demonstration is measured with (EXPERIMENTS.md)."""
+    """When the agent learns, and how it trains. The defaults are what EXPERIMENTS.md measures."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
