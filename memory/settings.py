@@ -24,5 +24,5 @@ class MemorySettings(BaseModel):
         0.5,
         gt=0,
         le=1,
-        description="Share of a question's content words (two at least) that make an earlier interaction worth recalling.",
+        description="Share of a question's content words, two at least, that makes what has them worth recalling too.",
     )
