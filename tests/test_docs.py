@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -32,13 +33,13 @@ def _tree_paths() -> Iterator[str]:
 
 
 def test_the_readme_tree_is_the_disk() -> None:
-    """Every path in the tree exists, and every module of the four packages is in it."""
+    """Every path in the tree exists; every module of the packages and benchmarks, and what tests share, is in it."""
     named = set(_tree_paths())
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    shared = (ROOT / "tests").glob("*.py")
     modules = {
         str(path.relative_to(ROOT))
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
+        for path in chain(shared, *((ROOT / folder).rglob("*.py") for folder in (*PACKAGES, "benchmarks")))
         if path.name != "__init__.py" and "versions" not in path.parts
     }
     assert sorted(modules - named) == []
