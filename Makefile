@@ -2,7 +2,7 @@
 #
 #   make run            the daemon in the foreground        ARGS="--port 9000"  what `journeyman serve` takes
 #   make test           all tests                           ARGS="-k sources"   what pytest takes
-#   make check          format, lint, strict types, import layers
+#   make check          format, lint, strict types, import layers, documents
 #   make bench NAME=x   one benchmark                       QUICK=1  SABOTAGE=what
 #   make format         rewrite the sources as `check` wants them
 #   make wheel          dist/journeyman-*.whl
@@ -34,7 +34,7 @@ check: $(READY)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/test_layers.py tests/test_docs.py
 
 bench: $(READY)
 	@test -n "$(NAME)" || { echo "make bench NAME=... with one of:"; ls benchmarks/*.py | xargs -n1 basename -s .py; exit 2; }
