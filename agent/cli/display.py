@@ -64,14 +64,6 @@ def span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def share(low: float | None, score: float | None, high: float | None) -> str:
-    """`0.12 [0.03, 0.30]`, or a dash where nobody knows."""
-    if score is None:
-        return "-"
-    bounds = "" if low is None or high is None else f" [{low:.2f}, {high:.2f}]"
-    return f"{score:.2f}{bounds}"
-
-
 def excerpt(text: str, length: int = 200) -> str:
     """One line of at most `length` characters."""
     line = " ".join(text.split())

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from agent.cli.connection import Record, connected
-from agent.cli.display import STDOUT, age, excerpt, print_facts, print_json, print_table, share
+from agent.cli.display import STDOUT, age, excerpt, print_facts, print_json, print_table
 from agent.cli.options import DataDirOption, JsonOption, LimitOption, chosen_data_dir
 
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Only this cluster, by its id.")]
@@ -130,13 +130,22 @@ def why(
     _print_chain(found)
 
 
+def _score(score: float | None) -> str:
+    return "unknown" if score is None else f"{score:.2f}"
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    return "unknown" if low is None or high is None else f"{low:.0%} to {high:.0%}"
+
+
 def _print_reflection(row: Record) -> None:
     STDOUT.print(f"\n{row['label']}", style="bold", markup=False, end="  ")
     STDOUT.print(f"{row['cluster_id']}, {age(row['created_at'])}", style="dim")
     judged = f"{row['num_judged']} of {row['num_interactions']} judged, {row['num_principals']} users"
     print_facts(
         {
-            "score": f"{share(row['score_low'], row['score'], row['score_high'])}  ({judged})",
+            "score": f"{_score(row['score'])}, mean over users ({judged})",
+            "good": f"{_bounds(row['score_low'], row['score_high'])} of the judged answers (95 % bounds)",
             "diagnosis": row["diagnosis"],
             "remedy": f"{row['remedy']}, {row['num_proposed']} examples proposed",
             "failures": "; ".join(f"{mode['label']} ({mode['count']})" for mode in row["failure_modes"]),
