@@ -1,7 +1,7 @@
 """Stable ids: which new kind is which old cluster. Imports scipy, so only reflection/worker.py may import this.
 
-Maximum-weight assignment (Kuhn 1955) on the overlap of members (Jaccard), centroid cosine as tie-break. A pair is accepted when
-the overlap is 0.3 or more, or the centroids' cosine 0.85 or more.
+Maximum-weight assignment (Kuhn 1955) on the overlap of members (Jaccard), centroid cosine as tie-break. A
+pair is accepted when the overlap is 0.3 or more, or the centroids' cosine 0.85 or more.
 """
 
 import numpy as np
