@@ -67,18 +67,27 @@ async def measure_progress(
     return Progress(scores=tuple(mean(row) for row in ratios), answers=tuple(tuple(row) for row in answers))
 
 
-async def teacher_progress(judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int) -> Progress:
-    """What the teacher itself scores when told: the far end of the way. For corrections: certainty."""
-    if ready.hint is None:
-        return Progress(scores=tuple(0.0 for _ in cases))
-    prompts = prompt_pairs(judge, cases, ready.hint.text)
-    answers = await sample_answers(
+async def ask_teacher(
+    judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int
+) -> list[list[Answer]]:
+    """(cases, samples) answers of the frozen teacher when told; nothing where corrections are taught."""
+    if ready.hint is None or not cases:
+        return []
+    return await sample_answers(
         judge.engine,
         ready.hint.model,
-        [hinted for _, hinted in prompts],
+        [hinted for _, hinted in prompt_pairs(judge, cases, ready.hint.text)],
         sampling=judge.sampling,
         stop_token_ids=judge.tokenizer.stop_token_ids,
         num_samples=num_samples,
     )
+
+
+async def teacher_progress(judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int) -> Progress:
+    """What the teacher itself scores when told: the far end of the way. For corrections: certainty."""
+    if ready.hint is None:
+        return Progress(scores=tuple(0.0 for _ in cases))
+    answers = await ask_teacher(judge, ready, cases, num_samples=num_samples)
+    prompts = prompt_pairs(judge, cases, ready.hint.text)
     ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, tokens_of(answers))
     return Progress(scores=tuple(mean(row) for row in ratios), answers=tuple(tuple(row) for row in answers))

@@ -15,21 +15,20 @@ from pathlib import Path
 from memory.child import ChildFailed
 from memory.completions import AdapterRejected, InferenceError
 from memory.records import SamplingParams, Update, Use, Version
-from memory.states import Method, UpdateStatus
+from memory.states import UpdateStatus
 from updater.adapter import AdapterUnusable, check_adapter
 from updater.deps import UpdateDeps
+from updater.encode import encode_replays, encode_targets
 from updater.gate import Versions, gate_protected, gate_target
 from updater.hints import Judge, choose_hint
-from updater.objectives.correction import encode_correction
-from updater.objectives.hindsight import encode_hindsight
-from updater.objectives.replay import encode_replay
-from updater.plan import Case, Plan, Protected, Skip, choose_replays, make_plan
+from updater.plan import Case, Plan, Skip, make_plan
 from updater.proof import SwapUnproven, prove_swap
 from updater.publish import publish_candidate
+from updater.roles import Roles
 from updater.rollouts import Scorer
 from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
 from updater.selection import SelectionSlice, choose_candidate
-from updater.targets import ReadyTarget
+from updater.targets import ReadyTarget, ask_teacher
 from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
 
 SCALES = (0.5, 0.75, 1.0)
@@ -94,13 +93,14 @@ class UpdateRun:
         self._parent = parent
         self._report = report
         self._live = "base" if parent.adapter_path is None else parent.name
-        self._roles: dict[str, tuple[str, str, float]] = {}
+        self._roles = Roles()
 
     async def to_the_end(self) -> tuple[Version, Scorecard]:
         plan = await self._plan()
         judge = self._make_judge(plan)
         targets = await self._choose_hints(judge, plan)
-        training = self._encode(plan, targets)
+        told_answers = await self._ask_teachers(judge, targets)
+        training = self._encode(plan, targets, told_answers)
         result = await self._train(training)
         candidate, points = await self._select(judge, targets, training, result)
         scorecard = await self._gate(judge, plan, targets, candidate, points)
@@ -111,27 +111,16 @@ class UpdateRun:
 
     def uses(self, end: Update) -> list[Use]:
         """What became of every interaction that the plan touched."""
-        published = end.status is UpdateStatus.PUBLISHED
-        unused = f"the update was {end.status.value}: {end.reason}"
-        return [
-            Use(
-                update_id=self._update_id,
-                interaction_id=interaction_id,
-                role=role,
-                reason=reason if published or role == "left_out" else f"{reason}; {unused}",
-                weight=weight,
-            )
-            for interaction_id, (role, reason, weight) in self._roles.items()
-        ]
+        return self._roles.to_uses(end)
 
     async def _plan(self) -> Plan:
         self._report("plan", 0, 1)
         plan = await make_plan(self._deps.store, self._deps.settings)
         for interaction_id, reason in plan.left_out:
-            self._roles[interaction_id] = ("left_out", reason, 0.0)
+            self._roles.note("left_out", [interaction_id], reason)
         for target in plan.targets:
             for role, cases in (("selection", target.selection), ("gate", target.gate), ("audit", target.audit)):
-                self._note(role, cases, f"held out of training in {target.label!r}")
+                self._roles.note(role, ids_of(cases), f"held out of training in {target.label!r}")
         self.account["targets"] = [{"cluster_id": row.cluster_id, "label": row.label} for row in plan.targets]
         self.account["protected"] = [{"cluster_id": row.cluster_id, "label": row.label} for row in plan.protected]
         return plan
@@ -155,13 +144,15 @@ class UpdateRun:
             hint = await choose_hint(judge, target, live=self._live) if target.hinted else None
             if target.hinted and hint is None:
                 refused.append(f"{target.label}: the policy does not do what it is told (no wording moves it enough)")
-                self._note("left_out", target.train, "not learnable: the policy does not follow the wish when told")
+                self._roles.note(
+                    "left_out", ids_of(target.train), "not learnable: the policy does not follow the wish when told"
+                )
                 continue
             candidate = ReadyTarget(target=target, hint=hint)
             supporters = candidate.supporting(target.train)
             if len(supporters) < self._deps.settings.min_examples:
                 refused.append(f"{target.label}: {len(supporters)} examples agree with the hint {hint and hint.text!r}")
-                self._note("left_out", target.train, "too few examples agree on what is wanted")
+                self._roles.note("left_out", ids_of(target.train), "too few examples agree on what is wanted")
                 continue
             ready.append(candidate)
             chosen.append(describe_hint(candidate))
@@ -170,24 +161,34 @@ class UpdateRun:
             raise Skip("; ".join(refused))
         return ready
 
-    def _encode(self, plan: Plan, targets: Sequence[ReadyTarget]) -> TrainingPlan:
-        """Stored token ids, never re-tokenised text."""
-        examples = [self._encode_case(ready, case) for ready in targets for case in ready.target.train]
-        kept = tuple(example for example in examples if example is not None)
-        settings = self._deps.settings
-        wanted = round(len(kept) * settings.replay_ratio * 2)
-        replayed = choose_replays(plan.protected, wanted=wanted) if settings.replay_ratio else []
-        for row in replayed:
-            self._roles[row.id] = ("replayed", "replayed so that its kind stays as it is", 1.0)
-        self._leave_out_the_rest(plan.protected)
-        tokenizer = self._deps.tokenizer
+    async def _ask_teachers(self, judge: Judge, targets: Sequence[ReadyTarget]) -> dict[str, tuple[int, ...]]:
+        """By interaction id, what the frozen teacher itself answers when told."""
+        told: dict[str, tuple[int, ...]] = {}
+        for number, ready in enumerate(targets):
+            self._report("teacher answers", number, len(targets))
+            cases = ready.supporting(ready.target.hinted)
+            answers = await ask_teacher(judge, ready, cases, num_samples=1)
+            told |= {case.interaction.id: row[0].token_ids for case, row in zip(cases, answers, strict=True)}
+        return told
+
+    def _encode(
+        self, plan: Plan, targets: Sequence[ReadyTarget], told_answers: dict[str, tuple[int, ...]]
+    ) -> TrainingPlan:
+        settings, tokenizer = self._deps.settings, self._deps.tokenizer
+        examples = encode_targets(tokenizer, targets, told_answers, self._roles)
         return TrainingPlan(
             model_dir=self._deps.model_dir,
             base_fingerprint=self._deps.base_fingerprint,
             parent_adapter=self._parent_adapter(),
             teacher_is_base=any(ready.hint and ready.hint.model != self._live for ready in targets),
-            examples=kept,
-            replays=tuple(encode_replay(tokenizer, row) for row in replayed),
+            examples=examples,
+            replays=encode_replays(
+                tokenizer,
+                plan.protected,
+                num_examples=len(examples),
+                replay_ratio=settings.replay_ratio,
+                roles=self._roles,
+            ),
             rank=settings.rank,
             learning_rate=settings.learning_rate,
             amplification=AMPLIFICATION,
@@ -196,20 +197,8 @@ class UpdateRun:
             replay_ratio=settings.replay_ratio,
             scales=SCALES,
             seed=int(self._update_id[-6:], 16),
-            proof_prompts=proof_prompts(kept),
+            proof_prompts=proof_prompts(examples),
         )
-
-    def _encode_case(self, ready: ReadyTarget, case: Case) -> EncodedExample | None:
-        example, interaction = case.example, case.interaction
-        if ready.hint is not None and example.principal in ready.hint.contrary:
-            self._note("left_out", [case], "its user wants the contrary of what the cluster's other users want")
-            return None
-        if example.method is Method.CORRECTION and example.correction:
-            self._note("trained", [case], "distilled from the user's correction", weight=example.weight)
-            return encode_correction(self._deps.tokenizer, interaction, example.correction, example.weight)
-        assert ready.hint is not None
-        self._note("trained", [case], f"distilled from the hint {ready.hint.text!r}", weight=example.weight)
-        return encode_hindsight(self._deps.tokenizer, interaction, ready.hint.text, example.weight)
 
     async def _train(self, training: TrainingPlan) -> TrainingResult:
         workdir = self._workdir()
@@ -340,17 +329,6 @@ class UpdateRun:
         progress = json.loads(line)
         self._report(progress["stage"], progress["done"], progress["total"])
 
-    def _note(self, role: str, cases: Sequence[Case], reason: str, *, weight: float = 0.0) -> None:
-        for case in cases:
-            self._roles[case.interaction.id] = (role, reason, weight)
-
-    def _leave_out_the_rest(self, protected: Sequence[Protected]) -> None:
-        for cluster in protected:
-            for row in cluster.gate:
-                self._roles.setdefault(row.id, ("gate", f"asked by the gate for {cluster.label!r}", 0.0))
-            for row in cluster.replay:
-                self._roles.setdefault(row.id, ("left_out", "its kind is protected; enough of it is replayed", 0.0))
-
 
 def reasons_against(scores: Sequence[ClusterScore]) -> list[str]:
     """Why a candidate must not be published: a target that did not improve, a protected cluster that was harmed."""
@@ -359,6 +337,10 @@ def reasons_against(scores: Sequence[ClusterScore]) -> list[str]:
         for score in scores
         if (score.role == "target" and score.state is not State.IMPROVED) or score.state is State.HARMED
     ]
+
+
+def ids_of(cases: Sequence[Case]) -> list[str]:
+    return [case.interaction.id for case in cases]
 
 
 def proof_prompts(examples: Sequence[EncodedExample]) -> tuple[tuple[int, ...], ...]:

@@ -45,3 +45,12 @@ def encode_hindsight(tokenizer: Tokenizer, interaction: Interaction, hint: str, 
         weight=weight,
         follow_teacher=True,
     )
+
+
+def encode_told_answer(logged: EncodedExample, told_answer: tuple[int, ...]) -> EncodedExample:
+    """The same question on the teacher's own answer when told (fresh token ids from the engine).
+
+    The logged answer says where mass has to leave; this one says how it goes on from there, on prefixes that the
+    student only visits once it has learnt. With logged answers alone the student stopped short of the teacher.
+    """
+    return logged.model_copy(update={"token_ids": told_answer, "follow_teacher": False})
