@@ -137,6 +137,7 @@ async def measure(
     seed: int,
     max_tokens: int = MAX_TOKENS,
     user: str = "auditor",
+    stage: str = "auditing",
     on_progress: OnProgress | None = None,
 ) -> list[Answer]:
     """Ask every prompt `samples` times of `model`, each in a session of its own, kept out of learning."""
@@ -155,7 +156,7 @@ async def measure(
         )
 
     jobs = [(prompt, seed + index * samples + k) for index, prompt in enumerate(prompts) for k in range(samples)]
-    return await _gather_bounded([partial(ask, job) for job in jobs], f"auditing {model}", on_progress)
+    return await _gather_bounded([partial(ask, job) for job in jobs], stage, on_progress)
 
 
 async def reflect(client: DaemonClient, *, on_progress: OnProgress | None = None) -> Record:
@@ -202,7 +203,7 @@ async def _wait_for_end(client: DaemonClient, path: str, word: str, on_progress:
             return record
         if on_progress is not None:
             stage, done, total = _stage_of(await client.get("/admin/status"))
-            on_progress(f"{word}: {stage}" if stage else word, done, total)
+            on_progress(f"{word}: {stage}" if total else word, done, total)
         await asyncio.sleep(POLL_INTERVAL_S)
 
 

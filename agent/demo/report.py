@@ -9,7 +9,7 @@ from rich.table import Table
 
 from agent.demo.bystander import Attendance
 from agent.demo.driver import Record
-from agent.demo.oracle import Answer, Summary, summarise
+from agent.demo.oracle import SHORT_MAX_TOKENS, Answer, Summary, summarise
 from agent.demo.scenario import Kind
 
 TITLES = {Kind.QUESTION: "everyday questions", Kind.STORY: "stories"}
@@ -40,6 +40,7 @@ def print_outcome(console: Console, outcome: DemoOutcome) -> None:
     console.print(f"from the first request to here: {outcome.seconds_to_publication:.0f} s")
     _print_attendance(console, outcome.attendance)
     console.print(_audit_table(outcome))
+    console.print(f"short: ended by itself within {SHORT_MAX_TOKENS} tokens", style="dim")
     if outcome.published:
         _print_examples(console, outcome)
 
@@ -60,9 +61,9 @@ def _print_attendance(console: Console, attendance: Attendance) -> None:
 
 def _audit_table(outcome: DemoOutcome) -> Table:
     table = Table(title="Audit: requests that were never served before, memory off", title_justify="left")
-    table.add_column("kind")
-    table.add_column("version")
-    for name in ("answers", "one short sentence", "95 % interval", "mean tokens", "ended by itself"):
+    table.add_column("kind", no_wrap=True)
+    table.add_column("version", no_wrap=True)
+    for name in ("answers", "short", "95 % interval", "mean tokens", "ended"):
         table.add_column(name, justify="right")
     for kind, title in TITLES.items():
         for answers in (outcome.before.get(kind), outcome.after.get(kind)):

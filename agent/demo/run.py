@@ -28,7 +28,7 @@ from agent.demo.driver import (
     update,
 )
 from agent.demo.oracle import Answer
-from agent.demo.report import DemoOutcome, print_outcome, print_where_to_look
+from agent.demo.report import TITLES, DemoOutcome, print_outcome, print_where_to_look
 from agent.demo.scenario import Audit, Kind, audit_items, make_scenario
 
 QUESTION_SAMPLES = 2
@@ -89,13 +89,19 @@ async def audit(
     client: DaemonClient, model: str, items: Audit, *, on_progress: OnProgress | None = None
 ) -> Mapping[Kind, list[Answer]]:
     """Answers of `model` to requests nobody has served before, per kind."""
-    questions = await measure(
-        client, model, items.questions, samples=QUESTION_SAMPLES, seed=AUDIT_SEED, on_progress=on_progress
-    )
-    stories = await measure(
-        client, model, items.stories, samples=STORY_SAMPLES, seed=AUDIT_SEED, on_progress=on_progress
-    )
-    return {Kind.QUESTION: questions, Kind.STORY: stories}
+    asked = {Kind.QUESTION: (items.questions, QUESTION_SAMPLES), Kind.STORY: (items.stories, STORY_SAMPLES)}
+    return {
+        kind: await measure(
+            client,
+            model,
+            prompts,
+            samples=samples,
+            seed=AUDIT_SEED,
+            stage=f"auditing {model}: {TITLES[kind]}",
+            on_progress=on_progress,
+        )
+        for kind, (prompts, samples) in asked.items()
+    }
 
 
 async def _audit_published(client: DaemonClient, end: Record, on_progress: OnProgress) -> Mapping[Kind, list[Answer]]:
@@ -120,12 +126,12 @@ def _progress(console: Console) -> Progress:
 
 
 def _reporter(progress: Progress) -> OnProgress:
-    """One bar per stage, made when the stage is first heard of; the earlier ones stay where they ended."""
+    """One bar per stage, made when the stage is first heard of; the earlier ones are done then."""
     bars: dict[str, TaskID] = {}
 
     def report(stage: str, done: int, total: int) -> None:
         if stage not in bars:
-            _finish_open(progress)
+            _close_bars(progress)
             if not progress.console.is_terminal:  # where bars are not drawn, a line says how far it is
                 progress.console.print(stage)
             bars[stage] = progress.add_task(stage, total=total or None)
@@ -134,7 +140,8 @@ def _reporter(progress: Progress) -> OnProgress:
     return report
 
 
-def _finish_open(progress: Progress) -> None:
+def _close_bars(progress: Progress) -> None:
     for task in progress.tasks:
         if not task.finished:
-            progress.stop_task(task.id)
+            reached = task.completed or 1
+            progress.update(task.id, completed=reached, total=reached)

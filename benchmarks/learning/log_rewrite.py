@@ -69,7 +69,7 @@ async def rewrite_log(source: Path, target: Path, *, rewrite: Rewrite, tokenizer
 
 
 async def _load_visits(store: Store) -> list[LoggedVisit]:
-    rows = await store.interactions.recent(MAX_LOG_ROWS)
+    rows = [row for row in await store.interactions.recent(MAX_LOG_ROWS) if row.learn]
     feedback = await store.feedback.for_interactions([row.id for row in rows])
     next_turns = {row.parent_id: row for row in rows if row.parent_id is not None}
     first_turns = sorted((row for row in rows if row.parent_id is None), key=lambda row: row.id)
