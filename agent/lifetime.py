@@ -18,7 +18,7 @@ from agent.api.metrics import Metrics
 from agent.children import Engine
 from agent.clock import Alarm, Clock
 from agent.data_dir import DataDir
-from agent.footprint import give_back_memory
+from agent.footprint import give_back_memory, keep_small
 from agent.generate import Generator
 from agent.indexing import keep_indexed
 from agent.learning import Learning
@@ -107,6 +107,7 @@ class Daemon:
             *(background.create_task(passes.follow_clock(kind), name=f"clock/{kind}") for kind in Kind),
             background.create_task(keep_indexed(self.recall, self.embedder, self._stored), name="index"),
             background.create_task(self.policy.unload_drained(), name="unload"),
+            background.create_task(keep_small(), name="footprint"),
         ]
 
     def _response_parts(self) -> Parts:
