@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
+
+from memory.files import sha256_of, sync
 
 MANIFEST = "journeyman.json"
 """Written last into a directory that we made: name, size and sha256 of every file. Without it nothing is finished."""
 
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
-_CHUNK = 1 << 20  # bytes
 _VOLATILE_CONFIG = frozenset({"_name_or_path", "transformers_version", "dtype", "torch_dtype"})
 """Keys of config.json that change without changing what the model computes."""
 
@@ -25,12 +25,12 @@ def seal(directory: Path) -> None:
     """Write the manifest and make all of it durable."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     entries = {
-        str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in files
+        str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in files
     }
     manifest = directory / MANIFEST
     manifest.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
     for path in (*files, manifest, *{file.parent for file in files}, directory):
-        _sync(path)
+        sync(path)
 
 
 def model_fingerprint(directory: Path) -> str:
@@ -41,7 +41,7 @@ def model_fingerprint(directory: Path) -> str:
         path = directory / name
         if not path.is_file():
             continue
-        digest = _config_sha256(path) if name == "config.json" else known.get(name) or _sha256(path)
+        digest = _config_sha256(path) if name == "config.json" else known.get(name) or sha256_of(path)
         parts.update(f"{name}:{digest}\n".encode())
     return parts.hexdigest()[:16]
 
@@ -63,19 +63,3 @@ def _read_manifest(directory: Path) -> dict[str, str] | None:
         if not file.is_file() or file.stat().st_size != entry["bytes"]:
             return None
     return {name: entry["sha256"] for name, entry in entries.items()}
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -29,10 +29,11 @@ from agent.supervisor import Child, ChildRunner, ChildSpec
 from agent.tables import Settings
 from benchmarks.common import QUICK, Figure, finish, print_table, sabotage
 from memory.completions import AdapterRejected, CompletionRequest
+from memory.files import sha256_of
 from memory.records import Message, SamplingParams, utc_now
 from memory.store import open_store
 from memory.tokens import Tokenizer
-from updater.adapter import AdapterUnusable, sha256_of
+from updater.adapter import AdapterUnusable
 from updater.deps import UpdateDeps
 from updater.proof import MAX_ERROR, SwapProof, SwapUnproven
 from updater.publish import publish_candidate

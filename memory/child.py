@@ -1,14 +1,17 @@
 """The child's side of being a child: die with the parent, stay polite. Imported before torch by every child.
 
-Also what a pass may ask of its parent: `RunChild`, implemented by agent/supervisor.py.
+Also what a pass may ask of its parent: `RunChild`, implemented by agent/supervisor.py, and the lines by which a child
+says how far it is.
 
 Threads and OMP_WAIT_POLICY are set by the parent in the child's environment (agent/supervisor.py), because they
 must be there before torch is loaded.
 """
 
 import ctypes
+import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +30,7 @@ class ChildFailed(RuntimeError):
 class RunChild(Protocol):
     """Runs `python -m module workdir` to its end, in the daemon's own session.
 
-    Standard output is read line by line (progress as JSON lines goes to `on_line`), standard error goes to
+    Standard output is read line by line (`on_line`; see read_progress), standard error goes to
     `workdir/stderr.log`. The parent sets threads and niceness; the child need not. Cancelling the call kills the
     child. Raises ChildFailed on a non-zero exit, a signal, or when `timeout_s` is over.
     """
@@ -59,6 +62,18 @@ def die_with_parent() -> None:
 def lower_priority(niceness: int) -> None:
     """Yield the processor to serving. Only meaningful inside the parent's session (autogroup scheduling)."""
     os.nice(niceness)
+
+
+def say_progress(stage: str, done: int, total: int) -> None:
+    """One line of progress on standard output, for the parent's `on_line`."""
+    sys.stdout.write(json.dumps({"stage": stage, "done": done, "total": total}) + "\n")
+    sys.stdout.flush()
+
+
+def read_progress(line: str) -> tuple[str, int, int]:
+    """The parent's side of say_progress: stage, done, total."""
+    progress = json.loads(line)
+    return str(progress["stage"]), int(progress["done"]), int(progress["total"])
 
 
 def set_parent_death_signal() -> None:

@@ -20,6 +20,7 @@ from aiohttp import web
 from numpy.typing import NDArray
 
 from memory.child import die_with_parent, lower_priority
+from memory.files import sha256_of
 
 NICENESS = 10
 MAX_TEXTS = 256
@@ -111,9 +112,7 @@ def fingerprint(model_dir: Path, dim: int) -> str:
     digest = hashlib.sha256(f"unit vectors, {dim}\n".encode())
     for path in sorted(model_dir.rglob("*")):
         if path.suffix in _FINGERPRINTED and path.is_file():
-            with path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{path.relative_to(model_dir)} {content}\n".encode())
+            digest.update(f"{path.relative_to(model_dir)} {sha256_of(path)}\n".encode())
     return digest.hexdigest()[:16]
 
 

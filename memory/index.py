@@ -7,7 +7,6 @@ the event loop: not to be called from threads.
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from typing import Any
 import faiss
 import numpy as np
 from numpy.typing import NDArray
+
+from memory.files import write_whole
 
 
 class VectorIndex:
@@ -95,8 +96,8 @@ class VectorIndex:
             "principals": [self._owners[one] for one in ids],
         }
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(path, data)
-        _replace(_manifest_path(path), json.dumps(manifest).encode())
+        write_whole(path, data)
+        write_whole(_manifest_path(path), json.dumps(manifest).encode())
 
     @classmethod
     def load(cls, path: Path, watermark: str) -> "VectorIndex | None":
@@ -129,18 +130,3 @@ class VectorIndex:
 
 def _manifest_path(path: Path) -> Path:
     return path.with_name(path.name + ".json")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that is either the old or the new one at any moment, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

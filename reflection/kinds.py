@@ -4,7 +4,6 @@ The daemon's side of clustering: knows the store and the child's two files, neve
 """
 
 import asyncio
-import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.child import RunChild
+from memory.child import RunChild, read_progress
 from memory.embedder import Embedder
 from memory.records import Assignment, Cluster, Embedding, Interaction, new_id
 from memory.store import Store
@@ -183,10 +182,6 @@ def _sample(num_requests: int) -> NDArray[np.int64]:
 
 
 async def _run_worker(deps: KindDeps, job: MapJob, report: Report) -> MapResult:
-    def on_line(line: str) -> None:
-        progress = json.loads(line)
-        report("map", int(progress["done"]), int(progress["total"]))
-
     workdir = deps.work_dir / "map"
     await asyncio.to_thread(_prepare, workdir, job)
     try:
@@ -196,7 +191,7 @@ async def _run_worker(deps: KindDeps, job: MapJob, report: Report) -> MapResult:
             threads=1,
             niceness=_WORKER_NICENESS,
             timeout_s=deps.settings.worker_timeout_s,
-            on_line=on_line,
+            on_line=lambda line: report(*read_progress(line)),
         )
         return await asyncio.to_thread(read_result, workdir)
     finally:

@@ -8,6 +8,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from memory.records import Abstention, Interaction, Verdict
 from memory.states import Cause, Outcome, Remedy
@@ -122,8 +123,4 @@ def _why_nothing(support: Support) -> str:
 
 def median_count(owners: Sequence[str]) -> float:
     """Median over principals of how many entries are theirs; 0 for none."""
-    counts = sorted(Counter(owners).values())
-    if not counts:
-        return 0.0
-    middle = len(counts) // 2
-    return float(counts[middle]) if len(counts) % 2 else (counts[middle - 1] + counts[middle]) / 2
+    return float(median(Counter(owners).values())) if owners else 0.0

@@ -3,13 +3,12 @@
 Knows nothing of the store; dies with its parent. Progress goes to standard output, one JSON object a line.
 """
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from memory.child import die_with_parent
+from memory.child import die_with_parent, say_progress
 from reflection.clusters import floors_of, map_kinds, means_of
 from reflection.map_job import MapJob, MapResult, read_job, write_result
 from reflection.matching import match_clusters
@@ -33,14 +32,9 @@ def main() -> None:
     die_with_parent()
     workdir = Path(sys.argv[1])
     job = read_job(workdir)
-    _report(0, len(job.vectors))
+    say_progress("map", 0, len(job.vectors))
     write_result(workdir, draw_map(job))
-    _report(len(job.vectors), len(job.vectors))
-
-
-def _report(done: int, total: int) -> None:
-    sys.stdout.write(json.dumps({"stage": "map", "done": done, "total": total}) + "\n")
-    sys.stdout.flush()
+    say_progress("map", len(job.vectors), len(job.vectors))
 
 
 if __name__ == "__main__":

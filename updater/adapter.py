@@ -1,8 +1,6 @@
 """LoRA adapters on disk: read, scale, measure and check. numpy and safetensors only, so the daemon may import it."""
 
-import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
+from memory.files import sha256_of, sync
 from updater.training import ADAPTER_CONFIG_FILE, ADAPTER_FILE, BASE_KEY
 
 Tensors = dict[str, NDArray[np.float32]]
@@ -18,11 +17,6 @@ Tensors = dict[str, NDArray[np.float32]]
 
 class AdapterUnusable(ValueError):
     """An adapter directory that must not be published; the message is the reason."""
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_tensors(directory: Path) -> Tensors:
@@ -105,15 +99,7 @@ def publish_directory(source: Path, target: Path) -> None:
     staging.mkdir()
     for name in (ADAPTER_FILE, ADAPTER_CONFIG_FILE):
         shutil.copyfile(source / name, staging / name)
-        _fsync(staging / name)
-    _fsync(staging)
+        sync(staging / name)
+    sync(staging)
     staging.rename(target)
-    _fsync(target.parent)
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(target.parent)

@@ -19,7 +19,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from updater.adapter import delta_norm, sha256_of
+from memory.files import sha256_of
+from updater.adapter import delta_norm
 from updater.objectives.forward_kl import forward_kl, reach_weights
 from updater.training import (
     ADAPTER_FILE,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from memory.child import ChildFailed
+from memory.child import ChildFailed, read_progress
 from memory.completions import AdapterRejected, InferenceError
 from memory.records import SamplingParams, Update, Use, Version
 from memory.states import UpdateStatus
@@ -212,7 +212,7 @@ class UpdateRun:
             threads=settings.threads or os.cpu_count() or 1,
             niceness=NICENESS,
             timeout_s=settings.max_runtime_s,
-            on_line=self._on_line,
+            on_line=lambda line: self._report(*read_progress(line)),
         )
         result = TrainingResult.model_validate_json((workdir / RESULT_FILE).read_text())
         for path in workdir.glob("target-*.f16"):
@@ -324,10 +324,6 @@ class UpdateRun:
 
     def _workdir(self) -> Path:
         return self._deps.data_dir / "updates" / self._update_id
-
-    def _on_line(self, line: str) -> None:
-        progress = json.loads(line)
-        self._report(progress["stage"], progress["done"], progress["total"])
 
 
 def reasons_against(scores: Sequence[ClusterScore]) -> list[str]:

@@ -3,28 +3,21 @@
 Progress goes to stdout as JSON lines; the reason of a failure is the last line of stderr.
 """
 
-import json
 import sys
 from pathlib import Path
 
-from memory.child import die_with_parent
+from memory.child import die_with_parent, say_progress
+from memory.files import write_whole
 from updater.train import train
 from updater.training import PLAN_FILE, RESULT_FILE, TrainingPlan
-
-
-def report(stage: str, done: int, total: int) -> None:
-    sys.stdout.write(json.dumps({"stage": stage, "done": done, "total": total}) + "\n")
-    sys.stdout.flush()
 
 
 def main() -> None:
     die_with_parent()
     workdir = Path(sys.argv[1])
     plan = TrainingPlan.model_validate_json((workdir / PLAN_FILE).read_text())
-    result = train(plan, workdir, report)
-    temporary = workdir / f"{RESULT_FILE}.tmp"
-    temporary.write_text(result.model_dump_json())
-    temporary.rename(workdir / RESULT_FILE)
+    result = train(plan, workdir, say_progress)
+    write_whole(workdir / RESULT_FILE, result.model_dump_json().encode())
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from memory.files import sha256_of
 from tests.tiny import make_tiny_adapter, make_tiny_model
-from updater.adapter import AdapterUnusable, check_adapter, delta_norm, publish_directory, sha256_of
+from updater.adapter import AdapterUnusable, check_adapter, delta_norm, publish_directory
 from updater.training import ADAPTER_FILE
 
 BASE = "b" * 64
