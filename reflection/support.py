@@ -46,7 +46,9 @@ class Support:
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """95 % score interval of a share (Wilson 1927)."""
+    """95 % score interval of a share (Wilson 1927): sensible also at 0 and 1, where the normal one collapses."""
+    if trials == 0:
+        return 0.0, 1.0
     share, z2 = successes / trials, _Z95**2
     middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = _Z95 * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)

@@ -3,10 +3,11 @@
 Reflection, updater and gate cannot import this: imports point left, and a test says so.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+
+from reflection.support import wilson
 
 SHORT_MAX_TOKENS = 40
 """An answer is short when it ends by itself within so many sampled tokens, its end-of-turn token included."""
@@ -42,7 +43,7 @@ class Summary:
 
     @property
     def short_bounds(self) -> tuple[float, float]:
-        return wilson_bounds(self.num_short, self.num_answers)
+        return wilson(self.num_short, self.num_answers)
 
 
 def is_short(answer: Answer) -> bool:
@@ -58,14 +59,3 @@ def summarise(answers: Sequence[Answer]) -> Summary:
         mean_tokens=fmean(answer.num_tokens for answer in answers),
         ended_share=fmean(answer.ended for answer in answers),
     )
-
-
-def wilson_bounds(successes: int, trials: int, *, z: float = 1.96) -> tuple[float, float]:
-    """95 % interval of a share (Wilson 1927): sensible also at 0 and 1, where the normal one collapses."""
-    if trials == 0:
-        return 0.0, 1.0
-    share = successes / trials
-    scale = 1 + z * z / trials
-    centre = (share + z * z / (2 * trials)) / scale
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / scale
-    return max(0.0, centre - half), min(1.0, centre + half)
