@@ -1,7 +1,5 @@
 """The fake engine keeps the contract of a real one."""
 
-from pathlib import Path
-
 import pytest
 
 from memory.completions import AdapterRejected, CompletionRequest, EngineUnavailable, InferenceClient, InferenceError
@@ -9,13 +7,6 @@ from memory.records import SamplingParams
 from memory.states import FinishReason
 from memory.tokens import Tokenizer
 from tests.fakes import FakeEngine
-from tests.tiny import make_tiny_model
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    directory: Path = tmp_path_factory.mktemp("policy")
-    return Tokenizer.load(make_tiny_model(directory))
 
 
 def a_request(tokenizer: Tokenizer, *, max_tokens: int = 64) -> CompletionRequest:

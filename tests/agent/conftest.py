@@ -1,4 +1,4 @@
-"""What tests of the daemon share: a tokenizer, an edge, and a place for sockets whose path is short."""
+"""What tests of the daemon share: an edge, a store, and a place for sockets whose path is short."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -9,17 +9,6 @@ import pytest
 from memory.store import Store, open_store
 from memory.tokens import Tokenizer
 from tests.agent.edge import Edge, an_edge
-from tests.tiny import make_tiny_model
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tiny_model(tmp_path_factory.mktemp("policy"))
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tiny_model: Path) -> Tokenizer:
-    return Tokenizer.load(tiny_model)
 
 
 @pytest.fixture

@@ -4,22 +4,14 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from benchmarks.learning.log_rewrite import permuted, rewrite_log, with_other_words
 from memory.records import Feedback, Interaction, Message, SamplingParams
 from memory.states import FinishReason
 from memory.store import open_store
 from memory.tokens import Tokenizer
-from tests.tiny import make_tiny_model
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NUM_VISITS = 6
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return Tokenizer.load(make_tiny_model(tmp_path_factory.mktemp("model")))
 
 
 def served(tokenizer: Tokenizer, name: str, number: int, messages: tuple[Message, ...]) -> Interaction:

@@ -1,0 +1,1 @@
+"""Tests of everything together, on the starter models. They take minutes."""

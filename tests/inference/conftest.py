@@ -1,4 +1,4 @@
-"""Tiny models and adapters, made once a session."""
+"""The tiny model and adapters of it, made once a session."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 
 from agent.inference.lora import Adapter, load_adapter
 from agent.inference.model import DecoderModel
-from tests.tiny import make_tiny_adapter, make_tiny_model
+from tests.tiny import make_tiny_adapter
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,19 +21,14 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tiny_model(tmp_path_factory.mktemp("model"))
+def model(tiny_model: Path) -> DecoderModel:
+    return DecoderModel.load(tiny_model)
 
 
 @pytest.fixture(scope="session")
-def model(model_dir: Path) -> DecoderModel:
-    return DecoderModel.load(model_dir)
-
-
-@pytest.fixture(scope="session")
-def adapter_dirs(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> tuple[Path, Path]:
+def adapter_dirs(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> tuple[Path, Path]:
     root = tmp_path_factory.mktemp("adapters")
-    first, second = (make_tiny_adapter(root / str(seed), model_dir, seed=seed) for seed in (1, 2))
+    first, second = (make_tiny_adapter(root / str(seed), tiny_model, seed=seed) for seed in (1, 2))
     return first, second
 
 

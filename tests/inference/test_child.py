@@ -55,9 +55,9 @@ async def until_up(client: EngineClient, process: asyncio.subprocess.Process) ->
     raise AssertionError("the engine ended before it was up")
 
 
-async def test_sigterm_ends_it_even_with_work_in_flight(model_dir: Path) -> None:
+async def test_sigterm_ends_it_even_with_work_in_flight(tiny_model: Path) -> None:
     """SIGTERM ends the child cleanly within moments, and its clients learn that it is gone."""
-    async with engine_child(model_dir) as (process, client, write_end):
+    async with engine_child(tiny_model) as (process, client, write_end):
         assert len((await client.complete(REQUEST)).token_ids) == 8
         long = CompletionRequest(
             model="base", prompt_token_ids=(5, 6), sampling=SamplingParams(temperature=0.0, max_tokens=1000)
@@ -72,9 +72,9 @@ async def test_sigterm_ends_it_even_with_work_in_flight(model_dir: Path) -> None
         assert isinstance(outcome, EngineUnavailable) or not isinstance(outcome, BaseException)
 
 
-async def test_it_dies_with_its_parent(model_dir: Path) -> None:
+async def test_it_dies_with_its_parent(tiny_model: Path) -> None:
     """When the parent's end of the pipe closes, whatever the reason, the child ends; Ctrl-C alone does not end it."""
-    async with engine_child(model_dir) as (process, client, write_end):
+    async with engine_child(tiny_model) as (process, client, write_end):
         process.send_signal(signal.SIGINT)
         assert len((await client.complete(REQUEST)).token_ids) == 8
         os.close(write_end)

@@ -31,14 +31,14 @@ def logprobs_under(model: DecoderModel, adapters: list[Adapter | None]) -> list[
     return [by_chunk[index] for index in range(len(adapters))]
 
 
-def test_adapters_equal_peft(model: DecoderModel, model_dir: Path, adapter_dirs: tuple[Path, Path]) -> None:
+def test_adapters_equal_peft(model: DecoderModel, tiny_model: Path, adapter_dirs: tuple[Path, Path]) -> None:
     """An adapter's logprobs are those of peft on transformers, and far from the base model's."""
     from peft import PeftModel  # noqa: PLC0415 - seconds to import, only needed here
     from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
-        reference = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model_dir), str(adapter_dirs[0]))
+        reference = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(tiny_model), str(adapter_dirs[0]))
         expected = reference(torch.tensor([TOKENS])).logits[0].log_softmax(-1)
     ours, base = logprobs_under(model, [load_adapter(adapter_dirs[0], model.architecture), None])
     torch.testing.assert_close(ours, expected, atol=2e-4, rtol=0)
@@ -53,9 +53,9 @@ def test_versions_mix_in_one_batch(model: DecoderModel, adapters: tuple[Adapter,
         torch.testing.assert_close(logprobs, logprobs_under(model, [adapter])[0], atol=1e-4, rtol=0)
 
 
-def test_zero_adapter_leaves_logits_bitwise_unmoved(model: DecoderModel, model_dir: Path, tmp_path: Path) -> None:
+def test_zero_adapter_leaves_logits_bitwise_unmoved(model: DecoderModel, tiny_model: Path, tmp_path: Path) -> None:
     """A fresh adapter, whose up factors are zero, changes nothing."""
-    fresh = load_adapter(make_tiny_adapter(tmp_path, model_dir, scale=0.0), model.architecture)
+    fresh = load_adapter(make_tiny_adapter(tmp_path, tiny_model, scale=0.0), model.architecture)
     assert torch.equal(logprobs_under(model, [fresh])[0], logprobs_under(model, [None])[0])
 
 
@@ -113,9 +113,9 @@ def test_wrong_directories_are_refused_by_name(
     assert "\n" not in str(caught.value)
 
 
-def test_an_adapter_of_another_base_is_refused(model: DecoderModel, model_dir: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_another_base_is_refused(model: DecoderModel, tiny_model: Path, tmp_path: Path) -> None:
     """An adapter that says which base it was trained on loads on that base only."""
-    directory = make_tiny_adapter(tmp_path, model_dir, base_fingerprint="aaaa")
+    directory = make_tiny_adapter(tmp_path, tiny_model, base_fingerprint="aaaa")
     assert load_adapter(directory, model.architecture, base_fingerprint="aaaa").rank == 4
     with pytest.raises(AdapterRejected, match="trained on base aaaa, this engine serves base bbbb"):
         load_adapter(directory, model.architecture, base_fingerprint="bbbb")

@@ -16,12 +16,6 @@ from memory.store import Store
 from memory.tokens import Tokenizer
 from tests.fakes_memory import FakeEmbedder
 from tests.memory.builders import START, a_continuation, an_interaction, user
-from tests.tiny import make_tiny_model
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return Tokenizer.load(make_tiny_model(tmp_path_factory.mktemp("tiny")))
 
 
 @pytest.fixture

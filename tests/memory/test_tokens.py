@@ -12,27 +12,15 @@ from tokenizers import decoders, models, normalizers
 from memory.records import Message
 from memory.tokens import ChatTemplateError, TextStream, Tokenizer
 from tests.memory.builders import assistant, user
-from tests.tiny import make_tiny_model
 
 END, START = "<|im_end|>", "<|im_start|>"
 readable = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
 @pytest.fixture(scope="module")
-def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Module-wide: nothing changes it."""
-    return make_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture(scope="module")
-def tokenizer(model_dir: Path) -> Tokenizer:
-    return Tokenizer.load(model_dir)
-
-
-@pytest.fixture(scope="module")
-def fast(model_dir: Path) -> FastTokenizer:
+def fast(tiny_model: Path) -> FastTokenizer:
     """The library's own view of the same files."""
-    return FastTokenizer.from_file(str(model_dir / "tokenizer.json"))
+    return FastTokenizer.from_file(str(tiny_model / "tokenizer.json"))
 
 
 def with_template(model_dir: Path, target: Path, template: str) -> Path:
@@ -130,25 +118,25 @@ def test_sentencepiece_style_tokens(tokenizer: Tokenizer) -> None:
     assert [stream.push([token_id]) for token_id in ids] == ["Hi", " there", "", "é", "!"]
 
 
-def test_a_template_may_refuse(model_dir: Path, tmp_path: Path) -> None:
+def test_a_template_may_refuse(tiny_model: Path, tmp_path: Path) -> None:
     """What the template says is wrong reaches the caller as one error."""
     strict = "{% if messages[0]['role'] != 'user' %}{{ raise_exception('user first') }}{% endif %}ok"
-    tokenizer = Tokenizer.load(with_template(model_dir, tmp_path / "m", strict))
+    tokenizer = Tokenizer.load(with_template(tiny_model, tmp_path / "m", strict))
     assert tokenizer.render_chat_text([user("a")]) == "ok"
     with pytest.raises(ChatTemplateError, match="user first"):
         tokenizer.render_chat([assistant("a")])
 
 
 @pytest.mark.parametrize("template", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% for %}"])
-def test_a_template_is_not_trusted(model_dir: Path, tmp_path: Path, template: str) -> None:
+def test_a_template_is_not_trusted(tiny_model: Path, tmp_path: Path, template: str) -> None:
     """A model file can neither reach into Python nor change what it is given."""
     with pytest.raises(ChatTemplateError):
-        Tokenizer.load(with_template(model_dir, tmp_path / "m", template)).render_chat([user("a")])
+        Tokenizer.load(with_template(tiny_model, tmp_path / "m", template)).render_chat([user("a")])
 
 
-def test_older_files_are_understood(model_dir: Path, tmp_path: Path) -> None:
+def test_older_files_are_understood(tiny_model: Path, tmp_path: Path) -> None:
     """Templates inside tokenizer_config, wrapped tokens and lists of stops are read as well."""
-    target = with_template(model_dir, tmp_path / "m", "")
+    target = with_template(tiny_model, tmp_path / "m", "")
     (target / "chat_template.jinja").unlink()
     entry = {"name": "default", "template": "{{ bos_token }}{{ messages[0]['content'] }}"}
     config = {"chat_template": [entry], "bos_token": {"content": START}, "eos_token": END}
@@ -159,9 +147,9 @@ def test_older_files_are_understood(model_dir: Path, tmp_path: Path) -> None:
     assert tokenizer.stop_token_ids == (0, 2)
 
 
-def test_a_model_that_is_not_for_chat_says_so(model_dir: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_not_for_chat_says_so(tiny_model: Path, tmp_path: Path) -> None:
     """A missing template or file is named when the model is loaded, not at the first request."""
-    target = with_template(model_dir, tmp_path / "m", "")
+    target = with_template(tiny_model, tmp_path / "m", "")
     (target / "chat_template.jinja").unlink()
     (target / "tokenizer_config.json").write_text("{}")
     with pytest.raises(ChatTemplateError, match="no chat template"):

@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from memory.files import sha256_of
-from tests.tiny import make_tiny_adapter, make_tiny_model
+from tests.tiny import make_tiny_adapter
 from updater.adapter import AdapterUnusable, check_adapter, delta_norm, publish_directory
 from updater.training import ADAPTER_FILE
 
@@ -14,9 +14,8 @@ BASE = "b" * 64
 
 
 @pytest.fixture
-def adapter(tmp_path: Path) -> Path:
-    model = make_tiny_model(tmp_path / "model")
-    return make_tiny_adapter(tmp_path / "adapter", model, base_fingerprint=BASE)
+def adapter(tiny_model: Path, tmp_path: Path) -> Path:
+    return make_tiny_adapter(tmp_path / "adapter", tiny_model, base_fingerprint=BASE)
 
 
 def refuse(directory: Path, *, sha256: str | None = None, base: str = BASE, parent: Path | None = None) -> str:

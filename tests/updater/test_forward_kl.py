@@ -1,3 +1,5 @@
+"""The loss against ten naive lines, and the laws it must keep."""
+
 import math
 
 import pytest

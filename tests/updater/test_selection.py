@@ -1,3 +1,5 @@
+"""The smallest step that is enough, and no more than that."""
+
 from pathlib import Path
 
 from updater.selection import ENOUGH, choose_candidate

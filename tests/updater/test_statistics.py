@@ -1,3 +1,5 @@
+"""Randomisation tests against plain enumeration."""
+
 from itertools import product
 
 import pytest

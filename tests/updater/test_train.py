@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiny import make_tiny_model
 from updater.adapter import check_adapter
 from updater.train import train
 from updater.training import EncodedExample, TrainingPlan, TrainingResult
@@ -53,9 +52,9 @@ def run(model: Path, workdir: Path, **changes: object) -> TrainingResult:
     return train(plan(model, **changes), workdir, lambda *_: None)
 
 
-def test_training_approaches_the_teacher_and_saves_every_point(tmp_path: Path) -> None:
+def test_training_approaches_the_teacher_and_saves_every_point(tiny_model: Path, tmp_path: Path) -> None:
     """The loss falls from pass to pass, each pass and scale is a loadable candidate, and smaller scales move less."""
-    result = run(make_tiny_model(tmp_path / "model"), tmp_path / "work")
+    result = run(tiny_model, tmp_path / "work")
     assert result.passes[-1].example_kl_nats < result.passes[0].example_kl_nats
     assert [(c.pass_number, c.scale) for c in result.candidates] == [(n, s) for n in (1, 2, 3) for s in (0.5, 1.0)]
     for candidate in result.candidates:
@@ -63,25 +62,23 @@ def test_training_approaches_the_teacher_and_saves_every_point(tmp_path: Path) -
     assert result.candidates[0].delta_norm < result.candidates[1].delta_norm
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes(tiny_model: Path, tmp_path: Path) -> None:
     """One plan is one adapter, so that a version can be rebuilt."""
-    model = make_tiny_model(tmp_path / "model")
-    first, second = run(model, tmp_path / "one"), run(model, tmp_path / "two")
+    first, second = run(tiny_model, tmp_path / "one"), run(tiny_model, tmp_path / "two")
     assert [c.sha256 for c in first.candidates] == [c.sha256 for c in second.candidates]
 
 
-def test_an_update_continues_its_parent(tmp_path: Path) -> None:
+def test_an_update_continues_its_parent(tiny_model: Path, tmp_path: Path) -> None:
     """Under a published parent the student starts where the parent is: the parent's proof is the candidate's before."""
-    model = make_tiny_model(tmp_path / "model")
-    first = run(model, tmp_path / "one")
+    first = run(tiny_model, tmp_path / "one")
     parent = first.candidates[-1]
-    second = run(model, tmp_path / "two", parent_adapter=parent.directory)
+    second = run(tiny_model, tmp_path / "two", parent_adapter=parent.directory)
     assert second.parent_logprobs[0] == pytest.approx(parent.proof_logprobs[0], abs=1e-5)
     assert second.candidates[-1].delta_norm > 0
 
 
-def test_replay_alone_barely_moves(tmp_path: Path) -> None:
+def test_replay_alone_barely_moves(tiny_model: Path, tmp_path: Path) -> None:
     """Replay's teacher is the student itself at the start: what is only replayed stays."""
     only_replay = {"examples": tuple(example(n, replay=True) for n in range(5)), "replays": (), "max_passes": 1}
-    result = run(make_tiny_model(tmp_path / "model"), tmp_path / "work", **only_replay)
+    result = run(tiny_model, tmp_path / "work", **only_replay)
     assert (result.passes[0].replay_kl_nats or 1.0) < 0.01
