@@ -23,7 +23,7 @@ from benchmarks.learning.ungated_training import train_without_replay_or_gate
 
 Answers = Mapping[Kind, list[Answer]]
 
-LONG_MAX_TOKENS = 160
+LONG_MAX_TOKENS = 256
 """Token limit of the contrary arm: at the usual one there is no room to grow."""
 NUM_LONG_QUESTIONS = 30
 NUM_QUALITY_QUESTIONS = 30
