@@ -178,7 +178,7 @@ STATUS: dict[str, Any] = {
             ("reflections",),
             "/admin/reflections",
             _data([REFLECTION]),
-            ["0.20 [0.10, 0.35]", "Six of seven", "weights, 24", "too long (30)", "held out (16)"],
+            ["0.20, mean over users", "10% to 35%", "Six of seven", "weights, 24", "too long (30)", "held out (16)"],
         ),
         (("updates",), "/admin/updates", _data([UPDATE]), ["upd_1", "published as policy@v3", "better on"]),
         (
