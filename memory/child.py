@@ -7,10 +7,8 @@ Threads and OMP_WAIT_POLICY are set by the parent in the child's environment (ag
 must be there before torch is loaded.
 """
 
-import ctypes
 import json
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -19,8 +17,6 @@ from typing import Protocol
 
 PARENT_PIPE_FD = "JOURNEYMAN_PARENT_PIPE"
 """Environment variable: the read end of a pipe whose write end only the parent holds."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 class ChildFailed(RuntimeError):
@@ -50,8 +46,8 @@ class RunChild(Protocol):
 def die_with_parent() -> None:
     """End this process when the parent is gone.
 
-    End of file on the inherited pipe is the guarantee. PR_SET_PDEATHSIG is only an addition: it fires when the
-    spawning *thread* ends, which need not be the process.
+    End of file on the inherited pipe says so. PR_SET_PDEATHSIG would not do: it fires when the spawning *thread* ends,
+    which need not be the process.
     """
     descriptor = os.environ.get(PARENT_PIPE_FD)
     if descriptor is None:
@@ -74,15 +70,6 @@ def read_progress(line: str) -> tuple[str, int, int]:
     """The parent's side of say_progress: stage, done, total."""
     progress = json.loads(line)
     return str(progress["stage"]), int(progress["done"]), int(progress["total"])
-
-
-def set_parent_death_signal() -> None:
-    """Ask Linux to kill us when the spawning thread ends; a no-op elsewhere."""
-    libc_name = "libc.so.6"
-    try:
-        ctypes.CDLL(libc_name).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except OSError:
-        return
 
 
 def _wait_for_end(descriptor: int) -> None:
