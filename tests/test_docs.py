@@ -45,6 +45,23 @@ def test_the_readme_tree_is_the_disk() -> None:
     assert sorted(modules - named) == []
 
 
+def test_the_architecture_names_what_exists() -> None:
+    """Each `file.py` of the walk is there, and so is each name that stands behind its colon."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)(?:: ([\w.]+))?`", text)
+    assert [f"{path}: {name}" for path, name in named if not _is_there(path, name)] == []
+
+
+def _is_there(ending: str, name: str) -> bool:
+    """True if a module's path ends so and it defines every part of the dotted name."""
+    folders = (*PACKAGES, "benchmarks", "tests")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if f"/{path}".endswith(f"/{ending}")]
+    parts = list(filter(None, name.split(".")))
+    return any(
+        all(re.search(rf"\b(def|class) {part}\b", path.read_text(encoding="utf-8")) for part in parts) for path in paths
+    )
+
+
 def test_config_toml_is_what_the_schema_renders() -> None:
     """The file in the repository has every key, with its meaning, unit, bounds and default."""
     assert (ROOT / "config.toml").read_text(encoding="utf-8") == render_toml(Settings())
