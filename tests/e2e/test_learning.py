@@ -28,9 +28,8 @@ FAST = {
 @pytest.mark.timeout(1500)
 async def test_the_agent_learns_what_its_users_ask_for(starter_model: PreparedModel, tmp_path: Path) -> None:
     """Questions get shorter answers under the published version, stories stay, and every answer names its version."""
-    assert (
-        starter_model.directory.is_dir()
-    )  # fetched here, so that the daemon's own start-up deadline is not spent on it
+    # The fixture fetches it here, so that the daemon's own start-up deadline is not spent on that.
+    assert starter_model.directory.is_dir()
     scenario = make_scenario(SEED, num_questions=NUM_QUESTIONS, num_stories=NUM_STORIES)
     async with running_daemon(tmp_path / "data", settings=FAST) as daemon, DaemonClient(daemon.url) as client:
         visits = await serve_log(client, scenario)
