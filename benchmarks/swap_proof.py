@@ -144,7 +144,12 @@ async def make_example(deps: UpdateDeps, model: str, question: str) -> EncodedEx
 
 async def publish(deps: UpdateDeps, trained: Trained, candidate: Candidate) -> SwapProof:
     _, proof = await publish_candidate(
-        deps, candidate, trained.result, proof_prompts=trained.plan.proof_prompts, update_id="upd_bench"
+        deps,
+        candidate,
+        trained.result,
+        parent=deps.publisher.live,
+        proof_prompts=trained.plan.proof_prompts,
+        update_id="upd_bench",
     )
     return proof
 

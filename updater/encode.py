@@ -56,8 +56,8 @@ def _encode_case(
     if ready.hint is None:
         roles.note("left_out", [interaction.id], "its cluster is taught by corrections only")
         return []
-    if example.principal in ready.hint.contrary:
-        reason = "its user wants the contrary of what the cluster's other users want"
+    if example.principal in ready.hint.dissenting:
+        reason = "its user's own words do not ask for what the cluster's hint brings"
         roles.note("left_out", [interaction.id], reason)
         return []
     roles.note("trained", [interaction.id], f"distilled from the hint {ready.hint.text!r}", weight=example.weight)

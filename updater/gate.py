@@ -63,7 +63,8 @@ async def gate_target(
     ]
     if ready.hint is not None and cases:
         measures.append(await quality_of(judge, ready, cases, candidate, num_samples=num_samples))
-        measures += [length_measure(live, candidate), ended_measure(live, candidate)]
+        shown = (length_measure(live, candidate), ended_measure(live, candidate))
+        measures += [measure.model_copy(update={"harmful": False}) for measure in shown]  # it was asked to change
     state, reason = judge_target(measures, num_prompts=len(cases))
     return ClusterScore(
         cluster_id=ready.target.cluster_id,

@@ -1,13 +1,14 @@
 """Which of the users' own words become a cluster's hint, whether the policy complies when told, and who disagrees.
 
-Three questions, asked of the engine before any training: which wording moves the frozen teacher most on the answers
-that were complained of; does the teacher, told so, answer differently from the live version (no gap, no training);
-and whose own words would rather have the old answers (their examples are left out as contrary).
+Three questions, asked of the engine before any training: which wording moves the frozen teacher most, in the eyes of
+all the users' wordings; does the teacher, told so, answer differently from the live version (no gap, no training); and
+whose own words do not ask for what it then answers (their examples are left out as dissenting).
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from memory.completions import InferenceClient
 from memory.records import SamplingParams
@@ -17,15 +18,15 @@ from updater.plan import Case, Target
 from updater.rollouts import Answer, Scorer, mean, sample_answers
 
 MAX_HINTS = 8
-"""Wordings compared: at most one per principal, the most frequent first."""
+"""Wordings compared: at most one per principal, the most shared first."""
+NUM_FINALISTS = 3
+"""Wordings, of those that move the teacher most, whose answers are drawn and compared."""
 NUM_PROBES = 4
-"""Answers that each wording is tried on."""
+"""Questions that each wording is tried on."""
 MIN_GAP_NATS = 4.0
-"""Least mean difference in R between the teacher's own answers and the live version's: below it the policy does not do
-what it is told, so there is nothing to distil (seen: about 25 for a wish it follows, under 2 for one it ignores)."""
-TEACHER_SAMPLES = 2
-NUM_CONTRARY_PROBES = 3
-"""One told and one untold answer to each."""
+"""Least median gap: below it the policy does not do what it is told, so there is nothing to distil (EXPERIMENTS.md)."""
+MIN_AGREEMENT = 0.15
+"""Share of the gap that a user's own words have to show, or their examples are left out as dissenting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +39,13 @@ class ChosenHint:
     effect_nats: float
     """Mean fall in the log-probability of the complained-of answers when the teacher reads the hint."""
     gap_nats: float
-    """R(teacher's answers) - R(live answers): what there is to learn."""
+    """Median over the users' own wordings of R(teacher's answers) - R(live answers): what there is to learn."""
     alternatives: tuple[tuple[str, float], ...]
     """(wording, effect in nats) of all that were compared."""
-    contrary: frozenset[str]
-    """Principals whose own words prefer the answers that were complained of by the others."""
+    agreement: tuple[tuple[str, float], ...]
+    """(wording, nats by which it prefers the hint's answers to the live ones)."""
+    dissenting: frozenset[str]
+    """Principals whose own words do not ask for what the hint brings, or ask for the contrary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,23 +78,34 @@ def candidate_hints(cases: Sequence[Case]) -> list[str]:
 
 async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint | None:
     """The cluster's hint, or None when no wording moves the policy enough to be learnt from."""
-    hints = candidate_hints(target.hinted)
+    wordings = candidate_hints(target.hinted)
     probes = target.hinted[:NUM_PROBES]
-    effects = {hint: await effect_of(judge, probes, hint, model=live) for hint in hints}
-    ranked = sorted(hints, key=lambda hint: effects[hint], reverse=True)
+    effects = {words: await effect_of(judge, probes, words, model=live) for words in wordings}
+    ranked = sorted(wordings, key=lambda words: effects[words], reverse=True)
+    untold = await draw(judge, live, [plain for plain, _ in prompt_pairs(judge, probes, "")])
     for model in dict.fromkeys((live, "base")):
-        for hint in ranked[:2]:
-            told, untold, gap = await measure_gap(judge, probes, hint, teacher=model, live=live)
-            if gap >= MIN_GAP_NATS:
-                contrary = await contrary_principals(judge, target.hinted, probes, told, untold, model=model)
-                return ChosenHint(
-                    text=hint,
-                    model=model,
-                    effect_nats=effects[hint],
-                    gap_nats=gap,
-                    alternatives=tuple((words, effects[words]) for words in ranked),
-                    contrary=contrary,
-                )
+        agreements = {
+            words: await agreement_with(judge, probes, words, model=model, untold=untold, wordings=wordings)
+            for words in ranked[:NUM_FINALISTS]
+        }
+        best = max(agreements, key=lambda words: median(agreements[words].values()))
+        gap = median(agreements[best].values())
+        if gap >= MIN_GAP_NATS:
+            principals = favourite_wordings(target.hinted)
+            return ChosenHint(
+                text=best,
+                model=model,
+                effect_nats=effects[best],
+                gap_nats=gap,
+                alternatives=tuple((words, effects[words]) for words in ranked),
+                agreement=tuple(agreements[best].items()),
+                dissenting=frozenset(
+                    principal
+                    for words, nats in agreements[best].items()
+                    if nats < MIN_AGREEMENT * gap
+                    for principal in principals[words]
+                ),
+            )
     return None
 
 
@@ -103,39 +117,27 @@ async def effect_of(judge: Judge, probes: Sequence[Case], hint: str, *, model: s
     return -mean([row[0] for row in ratios])
 
 
-async def measure_gap(
-    judge: Judge, probes: Sequence[Case], hint: str, *, teacher: str, live: str
-) -> tuple[list[list[Answer]], list[list[Answer]], float]:
-    """(told answers, untold answers, gap in nats): does the teacher comply when told?"""
-    prompts = prompt_pairs(judge, probes, hint)
-    told = await draw(judge, teacher, [hinted for _, hinted in prompts])
-    untold = await draw(judge, live, [plain for plain, _ in prompts])
-    told_ratios = await judge.scorer.hindsight_log_ratios(teacher, prompts, tokens_of(told))
-    untold_ratios = await judge.scorer.hindsight_log_ratios(teacher, prompts, tokens_of(untold))
-    return told, untold, mean([mean(row) for row in told_ratios]) - mean([mean(row) for row in untold_ratios])
-
-
-async def contrary_principals(
+async def agreement_with(
     judge: Judge,
-    cases: Sequence[Case],
     probes: Sequence[Case],
-    told: Sequence[Sequence[Answer]],
-    untold: Sequence[Sequence[Answer]],
+    hint: str,
     *,
     model: str,
-) -> frozenset[str]:
-    """Principals whose own wording prefers the untold answers to those that the chosen hint brings."""
-    few = probes[:NUM_CONTRARY_PROBES]
-    told = [row[:1] for row in told[:NUM_CONTRARY_PROBES]]
-    untold = [row[:1] for row in untold[:NUM_CONTRARY_PROBES]]
-    contrary: set[str] = set()
-    for words, principals in favourite_wordings(cases).items():
-        prompts = prompt_pairs(judge, few, words)
-        likes_told = await judge.scorer.hindsight_log_ratios(model, prompts, tokens_of(told))
-        likes_untold = await judge.scorer.hindsight_log_ratios(model, prompts, tokens_of(untold))
-        if mean([mean(row) for row in likes_told]) < mean([mean(row) for row in likes_untold]):
-            contrary |= principals
-    return frozenset(contrary)
+    untold: Sequence[Sequence[Answer]],
+    wordings: Sequence[str],
+) -> dict[str, float]:
+    """By user's wording, the nats by which it prefers the answers that `hint` brings to the untold ones.
+
+    The wording itself is one of them: there the figure is the gap between teacher and student in its own terms.
+    """
+    told = await draw(judge, model, [hinted for _, hinted in prompt_pairs(judge, probes, hint)])
+    preferences = {}
+    for words in wordings:
+        prompts = prompt_pairs(judge, probes, words)
+        for_told = await judge.scorer.hindsight_log_ratios(model, prompts, tokens_of(told))
+        for_untold = await judge.scorer.hindsight_log_ratios(model, prompts, tokens_of(untold))
+        preferences[words] = mean([row[0] for row in for_told]) - mean([row[0] for row in for_untold])
+    return preferences
 
 
 def prompt_pairs(judge: Judge, cases: Sequence[Case], hint: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -147,13 +149,14 @@ def prompt_pairs(judge: Judge, cases: Sequence[Case], hint: str) -> list[tuple[t
 
 
 async def draw(judge: Judge, model: str, prompts: Sequence[tuple[int, ...]]) -> list[list[Answer]]:
+    """(prompts, 1) answers: many questions tell more than many answers to few."""
     return await sample_answers(
         judge.engine,
         model,
         prompts,
         sampling=judge.sampling,
         stop_token_ids=judge.tokenizer.stop_token_ids,
-        num_samples=TEACHER_SAMPLES,
+        num_samples=1,
     )
 
 

@@ -16,16 +16,22 @@ from updater.proof import SwapProof, prove_swap
 from updater.training import Candidate, TrainingResult
 
 
+class ParentReplaced(RuntimeError):
+    """Another version went live since training began: the candidate was never compared with it."""
+
+
 async def publish_candidate(
     deps: UpdateDeps,
     candidate: Candidate,
     result: TrainingResult,
     *,
+    parent: Version,
     proof_prompts: tuple[tuple[int, ...], ...],
     update_id: str,
 ) -> tuple[Version, SwapProof]:
-    """Raises AdapterUnusable, AdapterRejected or SwapUnproven; then nothing has changed."""
-    parent = deps.publisher.live
+    """Raises ParentReplaced, AdapterUnusable, AdapterRejected or SwapUnproven; then nothing has changed."""
+    if deps.publisher.live != parent:
+        raise ParentReplaced(f"{deps.publisher.live.name} went live while this was trained from {parent.name}")
     await asyncio.to_thread(
         check_adapter,
         candidate.directory,

@@ -29,10 +29,10 @@ class ReadyTarget:
         return Rung.HINDSIGHT if self.hint else Rung.CORRECTION
 
     def supporting(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """Cases of the kind that is taught whose principal does not want the contrary."""
+        """Cases of the kind that is taught whose principal does not dissent."""
         if self.hint is None:
             return tuple(case for case in cases if case.example.method is Method.CORRECTION)
-        return tuple(case for case in cases if case.example.principal not in self.hint.contrary)
+        return tuple(case for case in cases if case.example.principal not in self.hint.dissenting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from updater.gate import Versions, gate_protected, gate_target
 from updater.hints import Judge, choose_hint
 from updater.plan import Case, Plan, Skip, make_plan
 from updater.proof import SwapUnproven, prove_swap
-from updater.publish import publish_candidate
+from updater.publish import ParentReplaced, publish_candidate
 from updater.roles import Roles
 from updater.rollouts import Scorer
 from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
@@ -65,7 +65,7 @@ async def run_update(deps: UpdateDeps, *, trigger: str, update_id: str, report: 
         end, scorecard = replace(update, status=UpdateStatus.SKIPPED, reason=str(skip)), None
     except Reject as rejection:
         end, scorecard = replace(update, status=UpdateStatus.REJECTED, reason=str(rejection)), rejection.scorecard
-    except (AdapterUnusable, AdapterRejected, SwapUnproven) as refusal:
+    except (ParentReplaced, AdapterUnusable, AdapterRejected, SwapUnproven) as refusal:
         end, scorecard = replace(update, status=UpdateStatus.REJECTED, reason=f"publication refused: {refusal}"), None
     except (ChildFailed, InferenceError) as failure:
         end, scorecard = replace(update, status=UpdateStatus.FAILED, reason=str(failure)), None
@@ -313,7 +313,12 @@ class UpdateRun:
     async def _publish(self, candidate: Candidate, training: TrainingPlan, result: TrainingResult) -> Version:
         self._report("publish", 0, 1)
         version, proof = await publish_candidate(
-            self._deps, candidate, result, proof_prompts=training.proof_prompts, update_id=self._update_id
+            self._deps,
+            candidate,
+            result,
+            parent=self._parent,
+            proof_prompts=training.proof_prompts,
+            update_id=self._update_id,
         )
         self.metrics["swap_proof"] = proof.model_dump()
         self._report("publish", 1, 1)
@@ -356,5 +361,6 @@ def describe_hint(ready: ReadyTarget) -> dict[str, object]:
         "effect_nats": hint.effect_nats,
         "gap_nats": hint.gap_nats,
         "alternatives": [{"hint": words, "effect_nats": nats} for words, nats in hint.alternatives],
-        "contrary_principals": sorted(hint.contrary),
+        "agreement": [{"words": words, "nats": nats} for words, nats in hint.agreement],
+        "dissenting_principals": sorted(hint.dissenting),
     }
