@@ -82,7 +82,7 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
     probes = target.hinted[:NUM_PROBES]
     effects = {words: await effect_of(judge, probes, words, model=live) for words in wordings}
     ranked = sorted(wordings, key=lambda words: effects[words], reverse=True)
-    untold = await draw(judge, live, [plain for plain, _ in prompt_pairs(judge, probes, "")])
+    untold = await draw(judge, live, [student_prompt(judge.tokenizer, case.interaction) for case in probes])
     for model in dict.fromkeys((live, "base")):
         agreements = {
             words: await agreement_with(judge, probes, words, model=model, untold=untold, wordings=wordings)
