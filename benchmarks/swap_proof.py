@@ -81,13 +81,11 @@ async def running_engine(model: PreparedModel, home: Path) -> AsyncIterator[Path
     where = ("--model-dir", str(model.directory), "--socket", str(socket))
     argv = ("agent.inference.server", *where, "--base-fingerprint", model.fingerprint)
     child = Child(ChildSpec(name="engine", argv=argv, threads=2, socket_path=socket), home)
-    running = asyncio.create_task(child.run())
-    try:
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(child.run())
         await child.wait_ready(120)
         yield socket
-    finally:
         running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def train(deps: UpdateDeps, home: Path, parent: Path | None) -> Trained:
