@@ -5,6 +5,7 @@ student starts as the parent, so the frozen teacher is the student itself before
 computed once and kept, in half precision, in a file.
 """
 
+import math
 import random
 import resource
 import time
@@ -32,6 +33,7 @@ from updater.training import (
     TrainingResult,
 )
 
+PLAUSIBLE = 0.1  # of the teacher's most probable token: what amplification may raise
 WARMUP_STEPS = 2  # the optimiser starts without moments
 GRAD_CLIP = 1.0
 LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -136,12 +138,17 @@ def teacher_logits(policy: PeftModel, plan: TrainingPlan, example: EncodedExampl
 
 
 def amplify(teacher: Tensor, student: Tensor, amount: float) -> Tensor:
-    """Go on in the direction of the hint: logits (1 + a) * teacher - a * student; a replay's teacher is unchanged.
+    """(T, V) logits that go on in the direction of the hint, among the tokens that the teacher finds plausible.
 
-    Classifier-free guidance for language models (arXiv 2306.17806), used here on the target of the distillation: a
-    student that closes most of the gap to the teacher would otherwise always stop short of what was asked.
+    (1 + a) * teacher - a * student, as classifier-free guidance does for language models (arXiv 2306.17806), used here
+    on the target: a student that closes most of the gap would otherwise always stop short of what was asked. Tokens
+    below a tenth of the teacher's best are never raised (contrastive decoding's constraint, arXiv 2210.15097): without
+    it rare tokens that the hint happens to favour make answers that the teacher itself finds unlikely.
     """
-    return teacher + amount * (teacher - student)
+    teacher, student = torch.log_softmax(teacher, dim=-1), torch.log_softmax(student, dim=-1)
+    plausible = teacher >= teacher.max(dim=-1, keepdim=True).values + math.log(PLAUSIBLE)
+    push = amount * (teacher - student)
+    return teacher + torch.where(plausible, push, push.clamp(max=0.0))
 
 
 def token_weights(example: EncodedExample, teacher: Tensor, student: Tensor) -> Tensor:
