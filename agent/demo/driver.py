@@ -18,7 +18,7 @@ from agent.demo.scenario import Channel, Scenario, Visit
 
 TEMPERATURE = 0.7
 MAX_TOKENS = 64
-FOLLOW_UP_MAX_TOKENS = 24
+FOLLOW_UP_MAX_TOKENS = 8
 """The answer to a reaction is not looked at; it only has to exist, as it would for a person."""
 CONCURRENCY = 12
 POLL_INTERVAL_S = 1.0
