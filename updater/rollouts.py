@@ -1,11 +1,14 @@
 """Rollouts for the updater: sample fresh answers and score given ones, on the engine, behind live traffic."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from memory.completions import CompletionRequest, InferenceClient
 from memory.records import SamplingParams
+
+T = TypeVar("T")
 
 PRIORITY = 20
 """Judging and gate come after live traffic (0) and practice (10)."""
@@ -46,9 +49,8 @@ async def sample_answers(
             ended=bool(completion.token_ids) and completion.token_ids[-1] in stop_token_ids,
         )
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [[group.create_task(answer(p, s)) for s in range(num_samples)] for p in range(len(prompts))]
-    return [[task.result() for task in row] for row in tasks]
+    drawn = await all_of([answer(p, s) for p in range(len(prompts)) for s in range(num_samples)])
+    return [drawn[p * num_samples : (p + 1) * num_samples] for p in range(len(prompts))]
 
 
 class Scorer:
@@ -63,10 +65,9 @@ class Scorer:
     ) -> list[float]:
         """Per (prompt, completion) pair the sum of natural-log probabilities of the completion's tokens."""
         new = [pair for pair in dict.fromkeys(pairs) if (model, *pair) not in self._known]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._score(model, prompt, completion)) for prompt, completion in new]
-        for pair, task in zip(new, tasks, strict=True):
-            self._known[(model, *pair)] = task.result()
+        scores = await all_of([self._score(model, prompt, completion) for prompt, completion in new])
+        for pair, score in zip(new, scores, strict=True):
+            self._known[(model, *pair)] = score
         return [self._known[(model, *pair)] for pair in pairs]
 
     async def hindsight_log_ratios(
@@ -91,6 +92,16 @@ class Scorer:
     async def _score(self, model: str, prompt: tuple[int, ...], completion: tuple[int, ...]) -> float:
         scored = await self._engine.score(model, prompt + completion, priority=PRIORITY)
         return float(sum(scored.logprobs[len(prompt) - 1 :]))
+
+
+async def all_of(asked: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """Ask all at once; the first failure ends the others and is raised as it is, since callers catch it by its name."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in asked]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
+    return [task.result() for task in tasks]
 
 
 def mean(values: Sequence[float]) -> float:

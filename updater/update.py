@@ -38,6 +38,8 @@ AMPLIFICATION = 0.5
 NUM_PROOF_PROMPTS = 4
 NICENESS = 19
 PROBE_TEMPERATURE = 0.7
+SEED_STEP = 10_007
+"""Draws and shuffles of one update repeat on the same log; those of the next update are others."""
 MAX_PROBE_TOKENS = 128
 """Longest fresh answer of hint choice, selection and gate; served answers that were shorter set a lower bound."""
 
@@ -69,6 +71,7 @@ async def run_update(deps: UpdateDeps, *, trigger: str, update_id: str, report: 
         end, scorecard = replace(update, status=UpdateStatus.REJECTED, reason=f"publication refused: {refusal}"), None
     except (ChildFailed, InferenceError) as failure:
         end, scorecard = replace(update, status=UpdateStatus.FAILED, reason=str(failure)), None
+    run.remove_candidates()
     end = replace(
         end,
         ended_at=deps.now(),
@@ -94,6 +97,7 @@ class UpdateRun:
         self._report = report
         self._live = "base" if parent.adapter_path is None else parent.name
         self._roles = Roles()
+        self._seed = SEED_STEP * (parent.number + 1)
 
     async def to_the_end(self) -> tuple[Version, Scorecard]:
         plan = await self._plan()
@@ -113,6 +117,13 @@ class UpdateRun:
         """What became of every interaction that the plan touched."""
         return self._roles.to_uses(end)
 
+    def remove_candidates(self) -> None:
+        """What was published has been copied; the plan and the result stay to be read."""
+        for path in self._workdir().glob("pass-*"):
+            shutil.rmtree(path)
+        for path in self._workdir().glob("target-*.f16"):
+            path.unlink()
+
     async def _plan(self) -> Plan:
         self._report("plan", 0, 1)
         plan = await make_plan(self._deps.store, self._deps.settings)
@@ -131,7 +142,7 @@ class UpdateRun:
         sampling = SamplingParams(
             temperature=PROBE_TEMPERATURE,
             max_tokens=min(MAX_PROBE_TOKENS, sorted(served)[len(served) // 2]),
-            seed=int(self._update_id[-6:], 16),
+            seed=self._seed,
         )
         engine = self._deps.engine
         return Judge(engine=engine, scorer=Scorer(engine), tokenizer=self._deps.tokenizer, sampling=sampling)
@@ -196,7 +207,7 @@ class UpdateRun:
             batch_size=settings.batch_size,
             replay_ratio=settings.replay_ratio,
             scales=SCALES,
-            seed=int(self._update_id[-6:], 16),
+            seed=self._seed,
             proof_prompts=proof_prompts(examples),
         )
 
@@ -215,8 +226,6 @@ class UpdateRun:
             on_line=lambda line: self._report(*read_progress(line)),
         )
         result = TrainingResult.model_validate_json((workdir / RESULT_FILE).read_text())
-        for path in workdir.glob("target-*.f16"):
-            path.unlink()
         self.metrics = result.model_dump(mode="json", exclude={"candidates", "parent_logprobs"})
         self.metrics["num_examples"] = len(training.examples)
         self.metrics["num_replays"] = len(training.replays)
@@ -239,9 +248,10 @@ class UpdateRun:
             tried += 1
             self._report("select", tried, len(result.candidates))
             name = await self._load(candidate, training, result)
-            share = await slice_.gap_closed(name)
-            await self._deps.engine.unload_adapter(name)
-            return share
+            try:
+                return await slice_.gap_closed(name)
+            finally:
+                await self._deps.engine.unload_adapter(name)
 
         chosen, points = await choose_candidate(result.candidates, gap_closed)
         if chosen is None:
@@ -283,9 +293,23 @@ class UpdateRun:
     ) -> Scorecard:
         name = f"{self._update_id}-{candidate.name}"
         await self._deps.engine.load_adapter(name, str(candidate.directory))
-        versions = Versions(live=self._live, candidate=name)
+        try:
+            versions = Versions(live=self._live, candidate=name)
+            return await self._compare(judge, plan, targets, versions, points=points)
+        finally:
+            await self._deps.engine.unload_adapter(name)
+
+    async def _compare(
+        self,
+        judge: Judge,
+        plan: Plan,
+        targets: Sequence[ReadyTarget],
+        versions: Versions,
+        *,
+        points: Sequence[SelectionPoint],
+    ) -> Scorecard:
         num_samples = self._deps.settings.gate_samples
-        total = len(targets) * 2 + len(plan.protected)
+        total = len(targets) + len(plan.protected)
         scores: list[ClusterScore] = []
         for ready in targets:
             self._report("gate", len(scores), total)
@@ -295,14 +319,14 @@ class UpdateRun:
             self._report("gate", len(scores), total)
             scores.append(await gate_protected(judge, cluster, targets, versions, num_samples=num_samples))
         reasons = reasons_against(scores)
+        self._report("audit", 0, len(targets))
         audit = [
             await gate_target(judge, ready, ready.supporting(ready.target.audit), versions, num_samples=AUDIT_SAMPLES)
             for ready in targets
             if not reasons
         ]
-        await self._deps.engine.unload_adapter(name)
         return Scorecard(
-            candidate=candidate.name,
+            candidate=versions.candidate,
             passed=not reasons,
             reasons=tuple(reasons),
             clusters=tuple(scores),
