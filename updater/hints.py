@@ -21,9 +21,9 @@ MAX_HINTS = 8
 """Wordings compared: at most one per principal, the most shared first."""
 NUM_FINALISTS = 3
 """Wordings, of those that move the teacher most, whose answers are drawn and compared."""
-NUM_PROBES = 4
+NUM_PROBES = 6
 """Questions that each wording is tried on."""
-MIN_GAP_NATS = 4.0
+MIN_GAP_NATS = 1.0
 """Least median gap: below it the policy does not do what it is told, so there is nothing to distil (EXPERIMENTS.md)."""
 MIN_AGREEMENT = 0.15
 """Share of the gap that a user's own words have to show, or their examples are left out as dissenting."""
