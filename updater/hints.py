@@ -25,7 +25,7 @@ NUM_PROBES = 6
 """Questions that each wording is tried on."""
 MIN_GAP_NATS = 1.0
 """Least median gap: below it the policy does not do what it is told, so there is nothing to distil (EXPERIMENTS.md)."""
-MIN_AGREEMENT = 0.15
+MIN_AGREEMENT = 0.4
 """Share of the gap that a user's own words have to show, or their examples are left out as dissenting."""
 
 

@@ -16,7 +16,7 @@ from updater.settings import UpdaterSettings
 SELECTION_SHARE = 5
 """One in five training cases of a target is kept from training, to choose between candidates."""
 MAX_SELECTION = 6
-MAX_GATE_PROMPTS = 12
+MAX_GATE_PROMPTS = 8
 """Prompts per cluster that the gate samples: what an update may cost on two cores."""
 MIN_REPLAY_PER_CLUSTER = 2
 GOOD_SCORE = 0.5

@@ -17,6 +17,6 @@ class UpdaterSettings(BaseModel):
     batch_size: int = Field(8, ge=1, le=256, description="Target examples per optimiser step.")
     replay_ratio: float = Field(0.5, ge=0, le=4, description="Replayed examples beside each target example.")
     min_examples: int = Field(8, ge=1, description="Fewest training examples of a cluster that may move weights.")
-    gate_samples: int = Field(4, ge=1, le=64, description="Fresh completions per gate prompt and version.")
+    gate_samples: int = Field(3, ge=1, le=64, description="Fresh completions per gate prompt and version.")
     threads: int = Field(0, ge=0, le=256, description="Trainer threads; 0 takes one per processor core.")
     max_runtime_s: float = Field(3600, gt=0, description="Seconds after which a trainer is ended.")

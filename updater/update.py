@@ -33,8 +33,8 @@ from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, 
 
 SCALES = (0.5, 0.75, 1.0)
 AUDIT_SAMPLES = 2
-AMPLIFICATION = 0.5
-"""How far the target lies beyond the hinted teacher; 0.5 and 1.0 are compared in EXPERIMENTS.md."""
+AMPLIFICATION = 0.25
+"""How far the target lies beyond the hinted teacher; other amounts are compared in EXPERIMENTS.md."""
 NUM_PROOF_PROMPTS = 4
 NICENESS = 19
 PROBE_TEMPERATURE = 0.7
