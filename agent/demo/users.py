@@ -29,7 +29,7 @@ class SimulatedUser:
 
 QUESTION_USERS = (
     SimulatedUser(
-        name="amara",
+        name="asker-1",
         wish=Wish.SHORT,
         sayings=(
             "Please answer in one short sentence.",
@@ -38,7 +38,7 @@ QUESTION_USERS = (
         ),
     ),
     SimulatedUser(
-        name="ben",
+        name="asker-2",
         wish=Wish.SHORT,
         sayings=(
             "Too long! One short sentence would have been enough.",
@@ -47,7 +47,7 @@ QUESTION_USERS = (
         ),
     ),
     SimulatedUser(
-        name="chiara",
+        name="asker-3",
         wish=Wish.SHORT,
         sayings=(
             "I did not need all that, just a single short sentence please",
@@ -56,7 +56,7 @@ QUESTION_USERS = (
         ),
     ),
     SimulatedUser(
-        name="dmitri",
+        name="asker-4",
         wish=Wish.SHORT,
         sayings=(
             "Keep it short, one sentence is plenty.",
@@ -65,7 +65,7 @@ QUESTION_USERS = (
         ),
     ),
     SimulatedUser(
-        name="elif",
+        name="asker-5",
         wish=Wish.SHORT,
         sayings=(
             "I'm on my phone, I can't read all of this. Answer in one short sentence.",
@@ -74,7 +74,7 @@ QUESTION_USERS = (
         ),
     ),
     SimulatedUser(
-        name="farah",
+        name="asker-6",
         wish=Wish.SHORT,
         sayings=(
             "No, I wanted a quick answer. Answer with one short sentence.",
@@ -83,7 +83,7 @@ QUESTION_USERS = (
         ),
     ),
     SimulatedUser(
-        name="george",
+        name="asker-7",
         wish=Wish.DETAIL,
         sayings=(
             "Please explain it in more detail.",
@@ -95,7 +95,7 @@ QUESTION_USERS = (
 
 STORY_USERS = (
     SimulatedUser(
-        name="hana",
+        name="listener-1",
         wish=Wish.AS_IS,
         sayings=(
             "Lovely story, thank you!",
@@ -104,17 +104,17 @@ STORY_USERS = (
         ),
     ),
     SimulatedUser(
-        name="ivo",
+        name="listener-2",
         wish=Wish.AS_IS,
         sayings=("Great, my kids loved it!", "Perfect, thanks.", "Very nice, exactly what I hoped for."),
     ),
     SimulatedUser(
-        name="jun",
+        name="listener-3",
         wish=Wish.AS_IS,
         sayings=("Nice one, thank you!", "I love how it begins. Thanks!", "Awesome, thanks a lot."),
     ),
     SimulatedUser(
-        name="karin",
+        name="listener-4",
         wish=Wish.AS_IS,
         sayings=("Wonderful, thank you.", "That's great, thanks!", "Good story, I like it."),
     ),

@@ -25,14 +25,14 @@ async def test_answer_has_the_fields_that_clients_read(edge: Edge) -> None:
 
 async def test_stored_row_is_what_was_served(edge: Edge) -> None:
     """The row named by the header holds exactly the tokens the engine read and sampled."""
-    answer = await edge.chat("How do I boil an egg?", temperature=0.3, seed=7, user="ann")
+    answer = await edge.chat("How do I boil an egg?", temperature=0.3, seed=7, user="p1")
     row = await edge.store.interactions.get(answer["headers"]["X-Interaction-Id"])
     assert row is not None
     request = edge.engine.requests[0]
     assert row.prompt_token_ids == request.prompt_token_ids
     assert row.sampling.seed == 7
     assert row.sampling.temperature == 0.3
-    assert row.principal == "local/ann"
+    assert row.principal == "local/p1"
     assert row.text == edge.engine.says
     assert len(row.token_ids) == len(row.logprobs) == answer["usage"]["completion_tokens"]
     assert (row.outcome, row.finish_reason, row.learn) == (Outcome.OK, FinishReason.STOP, True)
@@ -130,8 +130,8 @@ async def test_agent_adds_the_system_prompt_and_policy_adds_nothing(edge: Edge) 
 
 async def test_recalled_memory_is_added_for_agent_alone(edge: Edge) -> None:
     """What the same principal said in another session comes back for `agent`, and never for another principal."""
-    await edge.chat("My glacier expedition to Norway starts in June.", user="ann", model="agent")
-    for user, model, expected in (("ann", "agent", 1), ("ann", "policy", 0), ("bob", "agent", 0)):
+    await edge.chat("My glacier expedition to Norway starts in June.", user="p1", model="agent")
+    for user, model, expected in (("p1", "agent", 1), ("p1", "policy", 0), ("p2", "agent", 0)):
         await edge.chat("When does my glacier expedition to Norway start?", user=user, model=model)
         assert len(edge.stored[-1].recalled_ids) == expected, (user, model)
 
@@ -148,15 +148,15 @@ async def test_pinned_versions_and_base_are_served_as_asked(edge: Edge) -> None:
 
 async def test_follow_up_continues_the_session_by_what_was_said(edge: Edge) -> None:
     """Without a header, a chat that repeats the history is the next turn of the same session."""
-    first = await edge.chat("What is a glacier?", user="ann")
+    first = await edge.chat("What is a glacier?", user="p1")
     history = [
         {"role": "user", "content": "What is a glacier?"},
         {"role": "assistant", "content": first["choices"][0]["message"]["content"]},
     ]
-    second = await edge.chat("Shorter please.", history=history, user="ann")
+    second = await edge.chat("Shorter please.", history=history, user="p1")
     assert second["headers"]["X-Session-Id"] == first["headers"]["X-Session-Id"]
     assert edge.stored[1].parent_id == edge.stored[0].id
-    stranger = await edge.chat("Shorter please.", history=history, user="bob")
+    stranger = await edge.chat("Shorter please.", history=history, user="p2")
     assert stranger["headers"]["X-Session-Id"] != first["headers"]["X-Session-Id"]
 
 

@@ -22,7 +22,7 @@ async def test_an_answer_is_named_in_three_ways(edge: Edge) -> None:
 
 async def test_all_that_was_said_is_durable_when_answered(edge: Edge) -> None:
     """Score, comment, correction, metric, channel and who said it are in the store."""
-    await edge.chat(user="ann")
+    await edge.chat(user="p1")
     identity = edge.stored[0].id
     said = {
         "interaction_id": identity,
@@ -31,7 +31,7 @@ async def test_all_that_was_said_is_durable_when_answered(edge: Edge) -> None:
         "correction": "Ice.",
         "metric": {"name": "words", "value": 7},
         "channel": "chat",
-        "user": "ann",
+        "user": "p1",
     }
     status, answer, _ = await edge.post("/v1/feedback", said)
     [row] = (await edge.store.feedback.for_interactions([identity]))[identity]
@@ -39,7 +39,7 @@ async def test_all_that_was_said_is_durable_when_answered(edge: Edge) -> None:
     assert row.id == answer["id"]
     assert (row.score, row.comment, row.correction) == (-0.5, "too long", "Ice.")
     assert (row.metric_name, row.metric_value, row.channel) == ("words", 7, "chat")
-    assert row.principal == "local/ann"
+    assert row.principal == "local/p1"
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,13 @@ async def test_every_route_but_health_asks_for_a_key(tokenizer: Tokenizer, tmp_p
 async def test_principals_follow_from_keys(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """A key is a principal; one that speaks for many is one with each user; learn = false is inherited by its rows."""
     async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
-        for key, user in ((KEY, "ann"), (MANY_KEY, "ann"), (MANY_KEY, None)):
+        for key, user in ((KEY, "p1"), (MANY_KEY, "p1"), (MANY_KEY, None)):
             body = a_chat(user=user)
             status, _, _ = await edge.post("/v1/chat/completions", body, Authorization=f"Bearer {key}")
             assert status == 200
         assert [(row.principal, row.key_id, row.learn) for row in edge.stored] == [
             ("one", "one", False),
-            ("many/ann", "many", True),
+            ("many/p1", "many", True),
             ("many", "many", True),
         ]
         status, _, headers = await edge.post("/v1/chat/completions", a_chat(), Authorization="Bearer sk-other")

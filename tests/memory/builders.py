@@ -23,7 +23,7 @@ def an_interaction(identity: str = "int_1", *messages: Message, **fields: Any) -
     values: dict[str, Any] = {
         "id": identity,
         "request_id": f"req_{identity}",
-        "principal": "ann",
+        "principal": "p1",
         "session_id": "ses_1",
         "created_at": START,
         "completed_at": START + timedelta(seconds=1),

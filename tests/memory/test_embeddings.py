@@ -27,11 +27,11 @@ async def test_missing_is_what_lacks_a_vector(store: Store) -> None:
 
 async def test_vectors_come_back_as_arrays(store: Store) -> None:
     """All of a kind with their principals, or those of some interactions; a repeat changes nothing."""
-    await store.interactions.add([an_interaction("int_0"), an_interaction("int_1", principal="bob")])
+    await store.interactions.add([an_interaction("int_0"), an_interaction("int_1", principal="p2")])
     await store.embeddings.add([*both_kinds("int_0", 0.6, 0.8), *both_kinds("int_1", 1.0, 0.0)])
     await store.embeddings.add(both_kinds("int_0", 0.0, 1.0))
     ids, principals, vectors = await store.embeddings.load("e", "context")
-    assert (ids, principals) == (["int_0", "int_1"], ["ann", "bob"])
+    assert (ids, principals) == (["int_0", "int_1"], ["p1", "p2"])
     np.testing.assert_array_equal(vectors, np.array([[0.6, 0.8], [1, 0]], np.float32))
     found = await store.embeddings.for_ids("e", "request", ["int_1", "int_9"])
     assert {one: vector.tolist() for one, vector in found.items()} == {"int_1": [1.0, 0.0]}

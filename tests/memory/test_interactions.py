@@ -50,7 +50,7 @@ async def test_every_field_comes_back(store: Store) -> None:
 async def test_long_sessions_come_back_and_stay_small(store: Store) -> None:
     """Each turn of a session longer than a chain is whole when read; rows do not grow with the history."""
     turns = await add_session(store, 70)
-    assert await store.interactions.session("ann", "ses_1") == turns
+    assert await store.interactions.session("p1", "ses_1") == turns
     assert await store.interactions.get("int_69") == turns[-1]
     suffixes = await store.interactions._database.read(
         lambda connection: list(connection.execute(select(schema.interactions.c.prompt_suffix)).scalars())
@@ -65,7 +65,7 @@ async def test_a_repeat_is_ignored(store: Store) -> None:
     await store.interactions.add([an_interaction(text="changed")])
     assert await store.interactions.get(first.id) == first
     assert await store.interactions.count() == 1
-    assert len(await store.interactions.search_lexical("ann", "glacier", limit=9)) == 1
+    assert len(await store.interactions.search_lexical("p1", "glacier", limit=9)) == 1
 
 
 async def test_a_batch_is_all_or_nothing(store: Store) -> None:
@@ -78,23 +78,23 @@ async def test_a_batch_is_all_or_nothing(store: Store) -> None:
 
 async def test_others_cannot_read_what_is_not_theirs(store: Store) -> None:
     """Every question that names a principal is answered from that principal's rows alone."""
-    mine, theirs = an_interaction("int_1"), an_interaction("int_2", principal="bob", idempotency_key="k")
+    mine, theirs = an_interaction("int_1"), an_interaction("int_2", principal="p2", idempotency_key="k")
     await store.interactions.add([mine, theirs])
     table = store.interactions
-    assert await table.get("int_2", principal="ann") is None
-    assert await table.by_idempotency_key("ann", "k") == []
-    assert await table.session("ann", "ses_1") == [mine]
-    assert await table.choice("ann", theirs.request_id, 0) is None
-    assert await table.recent(9, principal="ann") == [mine]
-    assert [one for one, _ in await table.search_lexical("ann", "glacier ice", limit=9)] == ["int_1"]
+    assert await table.get("int_2", principal="p1") is None
+    assert await table.by_idempotency_key("p1", "k") == []
+    assert await table.session("p1", "ses_1") == [mine]
+    assert await table.choice("p1", theirs.request_id, 0) is None
+    assert await table.recent(9, principal="p1") == [mine]
+    assert [one for one, _ in await table.search_lexical("p1", "glacier ice", limit=9)] == ["int_1"]
     history = (*mine.messages, assistant(mine.text), user("And?"))
-    assert await table.continued_by("bob", history) == theirs
-    assert await table.continued_by("eve", history) is None
+    assert await table.continued_by("p2", history) == theirs
+    assert await table.continued_by("p3", history) is None
 
 
 async def test_nobody_leans_on_another_principals_row(store: Store) -> None:
     """A parent of somebody else is no base for a prompt: each can be erased alone."""
-    parent = an_interaction("int_1", principal="bob")
+    parent = an_interaction("int_1", principal="p2")
     child = a_continuation(parent, "int_2", "And?")
     await store.interactions.add([parent, child])
     depths = await store.interactions._database.read(
@@ -110,10 +110,10 @@ async def test_a_conversation_finds_what_it_continues(store: Store) -> None:
     twin = an_interaction("int_twin", session_id="ses_2")
     await store.interactions.add([twin])
     found = store.interactions.continued_by
-    assert await found("ann", (*turns[1].messages, assistant(turns[1].text + "\n"), user("More"))) == turns[1]
-    assert await found("ann", turns[1].messages) == twin
-    assert await found("ann", (user("Something new"),)) is None
-    assert await found("ann", (*turns[0].messages, assistant("Not what was said"), user("More"))) is None
+    assert await found("p1", (*turns[1].messages, assistant(turns[1].text + "\n"), user("More"))) == turns[1]
+    assert await found("p1", turns[1].messages) == twin
+    assert await found("p1", (user("Something new"),)) is None
+    assert await found("p1", (*turns[0].messages, assistant("Not what was said"), user("More"))) is None
 
 
 async def test_choices_of_one_request(store: Store) -> None:
@@ -123,8 +123,8 @@ async def test_choices_of_one_request(store: Store) -> None:
         for n in range(3)
     ]
     await store.interactions.add(choices)
-    assert await store.interactions.choice("ann", "req", 2) == choices[2]
-    assert await store.interactions.by_idempotency_key("ann", "once") == choices
+    assert await store.interactions.choice("p1", "req", 2) == choices[2]
+    assert await store.interactions.by_idempotency_key("p1", "once") == choices
 
 
 async def test_next_turn_is_the_first_that_continued(store: Store) -> None:
@@ -133,7 +133,7 @@ async def test_next_turn_is_the_first_that_continued(store: Store) -> None:
     fork = a_continuation(first, "int_fork", "Something else")
     await store.interactions.add([fork])
     assert await store.interactions.next_turns(["int_0", "int_1"]) == {"int_0": second}
-    assert await store.interactions.session_tail("ann", "ses_1") == fork
+    assert await store.interactions.session_tail("p1", "ses_1") == fork
 
 
 async def test_closed_is_continued_commented_or_idle(store: Store) -> None:
@@ -146,7 +146,7 @@ async def test_closed_is_continued_commented_or_idle(store: Store) -> None:
             an_interaction("int_practice", session_id="ses_4", purpose=Purpose.PRACTICE),
         ]
     )
-    rating = Feedback(id="fb_1", created_at=START, principal="ann", interaction_id="int_rated", score=1.0)
+    rating = Feedback(id="fb_1", created_at=START, principal="p1", interaction_id="int_rated", score=1.0)
     await store.feedback.add(rating)
     early = await store.interactions.closed(now=START + timedelta(seconds=30), idle_s=60)
     late = await store.interactions.closed(now=START + timedelta(seconds=62), idle_s=60)
@@ -177,11 +177,11 @@ async def test_search_stems_and_ranks(store: Store) -> None:
     parent = an_interaction("int_a", user("What should we name the boat?"), text="Tell me more.")
     await store.interactions.add([parent, a_continuation(parent, "int_b", "Rather Aurora", text="Good.")])
     search = store.interactions.search_lexical
-    assert [one for one, _ in await search("ann", "walked dogs", limit=9)] == ["int_dogs", "int_dog"]
-    assert [one for one, _ in await search("ann", "the boats name", limit=9)] == ["int_a", "int_b"]
-    scores = [score for _, score in await search("ann", "dog", limit=9)]
+    assert [one for one, _ in await search("p1", "walked dogs", limit=9)] == ["int_dogs", "int_dog"]
+    assert [one for one, _ in await search("p1", "the boats name", limit=9)] == ["int_a", "int_b"]
+    scores = [score for _, score in await search("p1", "dog", limit=9)]
     assert scores == sorted(scores, reverse=True)
-    assert await search("ann", "", limit=9) == await search("ann", "?!", limit=9) == []
+    assert await search("p1", "", limit=9) == await search("p1", "?!", limit=9) == []
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
@@ -190,10 +190,10 @@ async def test_search_stems_and_ranks(store: Store) -> None:
 )
 async def test_any_text_is_a_safe_query(store: Store, query: str) -> None:
     """No query can be read as search syntax: each either matches or finds nothing."""
-    await store.interactions.search_lexical("ann", query, limit=3)
+    await store.interactions.search_lexical("p1", query, limit=3)
 
 
-@pytest.mark.parametrize("principal", ["ann", "key_1/user 7", '"', "owner:*", "ä\n"])
+@pytest.mark.parametrize("principal", ["p1", "key_1/user 7", '"', "owner:*", "ä\n"])
 def test_owner_terms_are_words(principal: str) -> None:
     """A principal's name, whatever it is, becomes one harmless word."""
     expression = match_expression(principal, "word")

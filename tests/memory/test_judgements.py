@@ -50,7 +50,7 @@ def an_example(identity: str, interaction_id: str = "int_0", **fields: object) -
         "reflection_id": "ref_1",
         "interaction_id": interaction_id,
         "cluster_id": "clu_1",
-        "principal": "ann",
+        "principal": "p1",
         "method": Method.HINDSIGHT,
         "split": Split.TRAIN,
         "hint": "Shorter.",
@@ -61,10 +61,10 @@ def an_example(identity: str, interaction_id: str = "int_0", **fields: object) -
 async def test_feedback_is_kept_by_interaction(filled: Store) -> None:
     """All that was said of an interaction comes back in order; feedback on nothing is refused."""
     first = Feedback(
-        id="fb_1", created_at=START, principal="ann", interaction_id="int_0", score=-1.0, comment="Too long"
+        id="fb_1", created_at=START, principal="p1", interaction_id="int_0", score=-1.0, comment="Too long"
     )
     second = Feedback(
-        id="fb_2", created_at=START, principal="ann", interaction_id="int_0", metric_name="m", metric_value=3
+        id="fb_2", created_at=START, principal="p1", interaction_id="int_0", metric_name="m", metric_value=3
     )
     await filled.feedback.add(first)
     await filled.feedback.add(second)

@@ -41,7 +41,7 @@ async def remember(store: Store, recall: Recall, turns: Sequence[Interaction]) -
     await recall.index_pending()
 
 
-async def ask(recall: Recall, question: str, *, principal: str = "ann", session: str = "ses_now") -> Recalled:
+async def ask(recall: Recall, question: str, *, principal: str = "p1", session: str = "ses_now") -> Recalled:
     return await recall.retrieve(principal, [user(question)], exclude_session=session)
 
 
@@ -79,7 +79,7 @@ async def test_only_ones_own_and_other_sessions(store: Store, recall: Recall) ->
     """Nothing of another principal, and nothing that the conversation holds anyway."""
     await remember(store, recall, [DOG])
     question = "What is the name of my dog?"
-    assert (await ask(recall, question, principal="bob")).ids == ()
+    assert (await ask(recall, question, principal="p2")).ids == ()
     assert (await ask(recall, question, session="ses_a")).ids == ()
 
 

@@ -27,7 +27,7 @@ def an_interaction(number: int, text: str = "What is a glacier?", **changes: Any
     values: dict[str, Any] = {
         "id": f"i_{number:04d}",
         "request_id": f"r_{number:04d}",
-        "principal": "ana",
+        "principal": "p1",
         "session_id": f"s_{number:04d}",
         "created_at": at,
         "completed_at": at,

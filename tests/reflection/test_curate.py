@@ -63,26 +63,26 @@ def test_wilson_is_the_published_interval() -> None:
 
 def test_enough_people_who_say_how_move_weights() -> None:
     """Three principals, a dozen complaints in words, hardly anything good: weights."""
-    members, judged = _complaints(4, ["ana", "ben", "eve"])
+    members, judged = _complaints(4, ["p1", "p2", "p3"])
     assert choose_remedy(weigh(members, judged), SETTINGS)[0] is Remedy.WEIGHTS
 
 
 def test_one_of_many_does_not_move_weights() -> None:
     """One principal's wish among five active ones is for memory."""
-    members, judged = _complaints(12, ["ana"])
-    others = [an_interaction(100 + n, principal=name) for n, name in enumerate(["ben", "eve", "joe", "kim"])]
+    members, judged = _complaints(12, ["p1"])
+    others = [an_interaction(100 + n, principal=name) for n, name in enumerate(["p2", "p3", "p4", "p5"])]
     assert choose_remedy(weigh([*members, *others], judged), SETTINGS)[0] is Remedy.MEMORY
 
 
 def test_a_personal_install_needs_one() -> None:
     """Where only one principal is active, one is all there can be."""
-    members, judged = _complaints(12, ["ana"])
+    members, judged = _complaints(12, ["p1"])
     assert choose_remedy(weigh(members, judged), SETTINGS)[0] is Remedy.WEIGHTS
 
 
 def test_contradictory_evidence_does_not_move_weights() -> None:
     """Half good, half bad: no shared change."""
-    members, judged = _complaints(6, ["ana", "ben", "eve"])
+    members, judged = _complaints(6, ["p1", "p2", "p3"])
     for one in members[::2]:
         judged[one.id] = a_verdict(one.id, 0.9)
     remedy, why = choose_remedy(weigh(members, judged), SETTINGS)
@@ -92,7 +92,7 @@ def test_contradictory_evidence_does_not_move_weights() -> None:
 
 def test_what_works_needs_no_remedy() -> None:
     """Praise alone proposes nothing: ratings can be gamed, and there is nothing to mend."""
-    members, judged = _complaints(4, ["ana", "ben", "eve"])
+    members, judged = _complaints(4, ["p1", "p2", "p3"])
     praised = {key: a_verdict(key, 0.95) for key in judged}
     assert choose_remedy(weigh(members, praised), SETTINGS)[0] is Remedy.NOTHING
 
@@ -106,8 +106,8 @@ def test_broken_tools_are_mended_not_trained_away() -> None:
 
 def test_a_busy_user_is_one_voice() -> None:
     """The score is the mean over principals, not over interactions."""
-    members = [an_interaction(number, principal="ana" if number < 9 else "ben") for number in range(10)]
-    judged = {one.id: a_verdict(one.id, 0.0 if one.principal == "ana" else 1.0) for one in members}
+    members = [an_interaction(number, principal="p1" if number < 9 else "p2") for number in range(10)]
+    judged = {one.id: a_verdict(one.id, 0.0 if one.principal == "p1" else 1.0) for one in members}
     assert weigh(members, judged).score == 0.5
 
 
@@ -146,7 +146,7 @@ def test_what_must_not_teach_is_left_out(changes: dict[str, Any], reason: str) -
     assert (curation.standing, curation.left_out) == ((), ((reason, 1),))
 
 
-@given(st.lists(st.sampled_from(["ana", "ben", "eve"]), min_size=1, max_size=80))
+@given(st.lists(st.sampled_from(["p1", "p2", "p3"]), min_size=1, max_size=80))
 def test_curation_counts_everything_once(principals: list[str]) -> None:
     """Every member is an example or left out; no interaction twice; no principal beyond the cap; the same twice."""
     members = [an_interaction(number, principal=name) for number, name in enumerate(principals)]
@@ -162,7 +162,7 @@ def test_curation_counts_everything_once(principals: list[str]) -> None:
 
 def test_gate_and_audit_are_not_capped() -> None:
     """The cap is about influence on the weights; measuring may use all there is."""
-    names = ["ana"] * 30 + ["ben", "eve", "joe"]
+    names = ["p1"] * 30 + ["p2", "p3", "p4"]
     members = [an_interaction(number, principal=name) for number, name in enumerate(names)]
     judged = {one.id: a_verdict(one.id, 0.1, hint="Too long.") for one in members}
     places = {
@@ -170,13 +170,13 @@ def test_gate_and_audit_are_not_capped() -> None:
         for number, one in enumerate(members)
     }
     counts = Counter((e.principal, e.split) for e in _curate(members, judged, places=places).standing)
-    assert counts["ana", Split.TRAIN] == SETTINGS.max_per_principal
-    assert counts["ana", Split.GATE] == 15
+    assert counts["p1", Split.TRAIN] == SETTINGS.max_per_principal
+    assert counts["p1", Split.GATE] == 15
 
 
 def test_a_second_pass_writes_only_what_changed() -> None:
     """Unchanged examples stand as they are; a changed verdict withdraws the old method with weight 0."""
-    members, judged = _complaints(1, ["ana", "ben"])
+    members, judged = _complaints(1, ["p1", "p2"])
     first = _curate(members, judged)
     second = _curate(members, judged, earlier=first.standing)
     assert (second.changed, second.standing) == ((), first.standing)
@@ -188,7 +188,7 @@ def test_a_second_pass_writes_only_what_changed() -> None:
 def test_shared_words_become_a_failure_mode() -> None:
     """What several people say is a mode with its evidence; what one says over and over is not."""
     hints = ["Way too long, one short sentence please."] * 3 + ["I want one short sentence."] * 2 + ["Use emojis."] * 3
-    names = ["ana", "ben", "eve", "ana", "joe", "kim", "kim", "kim"]
+    names = ["p1", "p2", "p3", "p1", "p4", "p5", "p5", "p5"]
     judged = [
         Judged(
             interaction=an_interaction(number, principal=names[number]),

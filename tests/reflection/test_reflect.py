@@ -19,13 +19,13 @@ from tests.fakes_reflection import CountedRunner, WordEmbedder
 from tests.reflection.builders import T0, a_follow_up, an_interaction, requests_of
 
 WISHES = {
-    "ana": ["Way too long. One short sentence would have been enough.", "Still too long. One short sentence!"],
-    "ben": ["Please answer in one short sentence.", "One short sentence, please."],
-    "eve": ["I only wanted one short sentence.", "No, I asked for a short answer. One short sentence."],
-    "joe": ["Don't ramble. One short sentence is all I need."],
-    "kim": ["I wanted a lot more detail than that, please explain at length."],
+    "p1": ["Way too long. One short sentence would have been enough.", "Still too long. One short sentence!"],
+    "p2": ["Please answer in one short sentence.", "One short sentence, please."],
+    "p3": ["I only wanted one short sentence.", "No, I asked for a short answer. One short sentence."],
+    "p4": ["Don't ramble. One short sentence is all I need."],
+    "p5": ["I wanted a lot more detail than that, please explain at length."],
 }
-READERS = ("lea", "max", "noa")
+READERS = ("p6", "max", "noa")
 NOW = T0 + timedelta(days=2)
 
 Log = tuple[list[Interaction], list[Feedback]]
@@ -164,8 +164,8 @@ async def test_newcomers_are_placed_without_a_new_map(tmp_path: Path) -> None:
         runner = CountedRunner()
         deps = _deps(store, tmp_path, run_child=runner)
         await run_pass(deps, trigger="manual", pass_id="pass_1", report=_quiet)
-        strange = an_interaction(2001, "zxq vbn wrt plm kjh gfd", principal="lea")
-        usual = an_interaction(2000, "Write a short story about a fox", principal="lea")
+        strange = an_interaction(2001, "zxq vbn wrt plm kjh gfd", principal="p6")
+        usual = an_interaction(2000, "Write a short story about a fox", principal="p6")
         await store.interactions.add([usual, strange])
         await run_pass(deps, trigger="manual", pass_id="pass_2", report=_quiet)
         places = await store.judgements.assignments([usual.id, strange.id])
@@ -192,7 +192,7 @@ async def test_silence_and_refusal_are_counted(tmp_path: Path) -> None:
     async with open_store(tmp_path) as store:
         interactions, feedback = _log()
         interactions[0] = replace(interactions[0], learn=False)
-        silent = an_interaction(900, "What is a comet?", principal="ana")
+        silent = an_interaction(900, "What is a comet?", principal="p1")
         await _fill(store, ([*interactions, silent], feedback))
         await run_pass(_deps(store, tmp_path), trigger="manual", pass_id="pass_1", report=_quiet)
         questions = (await store.judgements.clusters())[0]

@@ -21,7 +21,7 @@ def _vectors(interactions: Sequence[Interaction]) -> Vectors:
 
 def test_equal_requests_and_sessions_stay_together() -> None:
     """The same words from two users, and two turns of one session, are one group each."""
-    same = [an_interaction(1, "What is a glacier?"), an_interaction(2, "what is a  GLACIER?", principal="ben")]
+    same = [an_interaction(1, "What is a glacier?"), an_interaction(2, "what is a  GLACIER?", principal="p2")]
     turn = a_follow_up(3, same[1], "And an iceberg?")
     other = an_interaction(4, "How do I boil an egg?")
     everything = [*same, turn, other]
@@ -31,7 +31,7 @@ def test_equal_requests_and_sessions_stay_together() -> None:
 
 def test_the_same_complaint_joins_nobody() -> None:
     """Users who complain in the same words are not near-duplicates of one another."""
-    first, second = an_interaction(1), an_interaction(2, "Why is the sky blue?", principal="ben")
+    first, second = an_interaction(1), an_interaction(2, "Why is the sky blue?", principal="p2")
     turns = [a_follow_up(3, first, "Too long!"), a_follow_up(4, second, "Too long!")]
     groups = group_duplicates([first, second, *turns], [first.id, second.id], _vectors([first, second]))
     assert groups[first.id] != groups[second.id]
