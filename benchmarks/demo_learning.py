@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from benchmarks.learning.checks import Check, check_arms, check_seed, harm_of
 
 SEEDS = (0,) if QUICK else (0, 1, 2)
 TARGET_SHARE = 0.85
+MAX_SEEN = 160
+"""Characters of a reason that the table shows; the last line has all of it."""
 
 
 def main() -> int:
@@ -97,7 +100,7 @@ def _audit_rows(arm: str, answers: Answers) -> list[tuple[str, ...]]:
 
 
 def _print_checks(checks: list[Check]) -> None:
-    rows = [("ok" if check.ok else "NO", check.name, check.seen) for check in checks]
+    rows = [("ok" if check.ok else "NO", check.name, check.seen[:MAX_SEEN]) for check in checks]
     print_table("What had to hold", ("", "check", "seen"), rows)
 
 
@@ -114,11 +117,16 @@ def _details(learned: list[Learned], arms: Mapping[str, Any], checks: list[Check
     return {
         "seeds": {one.seed: _seed_details(one, learned[0].frozen) for one in learned},
         "arms": {
-            name: {"status": arm.status, "reason": arm.reason, "audit": _shares(arm.answers)}
+            name: {
+                "status": arm.status,
+                "reason": arm.reason,
+                "audit": _shares(arm.answers),
+                "frozen_under_its_limits": _shares(arm.base_answers),
+            }
             for name, arm in arms.items()
         },
         "frozen": _shares(learned[0].frozen),
-        "failed_checks": [check.name for check in checks if not check.ok],
+        "checks": {check.name: {"ok": check.ok, "seen": check.seen} for check in checks},
     }
 
 
@@ -129,10 +137,18 @@ def _seed_details(one: Learned, frozen: Answers) -> dict[str, Any]:
         "seconds_to_publication": round(one.seconds, 1),
         "audit": _shares(one.answers),
         "story_harm": harm_of(one.answers, frozen) if one.answers else None,
-        "teacher_quality": one.quality,
-        "why_trained": one.why_trained,
-        "why_left_out": one.why_left_out,
+        "teacher_quality": asdict(one.quality) if one.quality else None,
+        "why_trained": _why_line(one.why_trained),
+        "why_left_out": _why_line(one.why_left_out),
     }
+
+
+def _why_line(why: Mapping[str, Any] | None) -> str | None:
+    """Which request, and the answer to `why` in one line."""
+    if why is None:
+        return None
+    request = why["interaction"]["messages"][-1]["content"]
+    return f"{why['interaction']['id']} ({request}): {why['answer']}"
 
 
 def _shares(answers: Answers) -> dict[str, dict[str, Any]]:
