@@ -59,7 +59,7 @@ async def _run(folder: Path, plan: Plan, broken: str | None) -> Figure:
         value=_worst_share(learned),
         target=f">= {TARGET_SHARE} of the audit's questions answered in one short sentence, in every seed",
         ok=all(check.ok for check in checks),
-        details=_details(learned, arms, checks),
+        details=details_of(learned, arms, checks),
     )
 
 
@@ -113,7 +113,8 @@ def _summary(answers: Answers) -> Summary:
     return summarise(answers[Kind.QUESTION])
 
 
-def _details(learned: list[Learned], arms: Mapping[str, Any], checks: list[Check]) -> dict[str, Any]:
+def details_of(learned: list[Learned], arms: Mapping[str, Any], checks: list[Check]) -> dict[str, Any]:
+    """Everything that was measured, in what JSON can hold."""
     return {
         "seeds": {one.seed: _seed_details(one, learned[0].frozen) for one in learned},
         "arms": {

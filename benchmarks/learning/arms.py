@@ -25,7 +25,7 @@ Answers = Mapping[Kind, list[Answer]]
 
 LONG_MAX_TOKENS = 256
 """Token limit of the contrary arm: at the usual one there is no room to grow."""
-NUM_LONG_QUESTIONS = 30
+NUM_LONG_QUESTIONS = 20
 NUM_QUALITY_QUESTIONS = 30
 UPDATE_NOT_RUN: Record = {"id": None, "status": "not run", "reason": "SABOTAGE=no_training", "published_version": None}
 

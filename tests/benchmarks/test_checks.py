@@ -1,5 +1,6 @@
 """What demo_learning demands, on made-up answers: a good run passes and each kind of bad one is told."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from agent.demo.oracle import Answer
 from agent.demo.scenario import Kind
 from benchmarks.common import bootstrap_interval
+from benchmarks.demo_learning import details_of
 from benchmarks.learning.arms import Answers, Arm, Learned, ServedLog
 from benchmarks.learning.checks import Check, check_arms, check_seed, harm_of
 from benchmarks.learning.teacher_quality import Quality
@@ -84,6 +86,17 @@ def test_contrary_wish_must_lengthen() -> None:
     refused = Arm(status="skipped", reason="no gap")
     seen = [failed(check_arms(LEARNED, {"contrary wish": arm})) == [] for arm in (grown, shrunk, refused)]
     assert seen == [True, False, False]
+
+
+def test_last_line_can_be_written() -> None:
+    """All that was measured, with its checks, is JSON; so is a run in which nothing was published."""
+    unpublished = replace(LEARNED, update={"status": "not run", "reason": ""}, answers={}, quality=None)
+    for one in (LEARNED, unpublished):
+        arms = {"permuted feedback": Arm(status="skipped", reason="mixed")}
+        checks = check_seed(one, FROZEN) + check_arms(one, arms)
+        details = json.loads(json.dumps(details_of([one], arms, checks)))
+        assert details["seeds"]["0"]["status"] == one.update["status"]
+        assert len(details["checks"]) == len(checks)
 
 
 def test_bootstrap_interval_holds_the_mean() -> None:
