@@ -5,7 +5,7 @@ Knows how to drive daemons, not what has to hold (benchmarks/learning/checks.py)
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,8 @@ async def learn(log: ServedLog, data_dir: Path, *, seed: int, plan: Plan, train:
             if published
             else None
         )
-        reasons = [await client.get(f"/admin/why/{interaction_id}") for interaction_id in log.interaction_ids]
+        audited = [answer.interaction_id for answer in answers.get(Kind.QUESTION, ())[:1] if answer.interaction_id]
+        why_trained, why_left_out = await _ask_why(client, [*log.interaction_ids, *audited])
     return Learned(
         seed=seed,
         log=log,
@@ -132,8 +133,8 @@ async def learn(log: ServedLog, data_dir: Path, *, seed: int, plan: Plan, train:
         frozen=frozen,
         answers=answers,
         quality=quality,
-        why_trained=_first_with_role(reasons, "trained"),
-        why_left_out=_first_with_role(reasons, "left_out"),
+        why_trained=why_trained,
+        why_left_out=why_left_out,
     )
 
 
@@ -215,6 +216,11 @@ def copy_data_dir(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("run", "lock", "logs", "daemon.json", "serve.log"))
 
 
-def _first_with_role(reasons: list[Any], role: str) -> Any:
-    """The first answer to `why` in which an update used the interaction in that role."""
-    return next((reason for reason in reasons if role in {use["role"] for use in reason.get("uses", ())}), None)
+async def _ask_why(client: DaemonClient, interaction_ids: Sequence[str]) -> tuple[Record | None, Record | None]:
+    """`why` of one interaction that was trained on and of one that was left out (an audited one always is)."""
+    reasons = [await client.get(f"/admin/why/{interaction_id}") for interaction_id in interaction_ids]
+    return _first_said(reasons, "trained"), _first_said(reasons, "left out")
+
+
+def _first_said(reasons: list[Record], word: str) -> Record | None:
+    return next((reason for reason in reasons if reason["answer"].replace("_", " ").startswith(word)), None)
