@@ -1,8 +1,9 @@
 """Which of the users' own words become a cluster's hint, whether the policy complies when told, and who disagrees.
 
-Three questions, asked of the engine before any training: which wording moves the frozen teacher most, in the eyes of
-all the users' wordings; does the teacher, told so, answer differently from the live version (no gap, no training); and
-whose own words do not ask for what it then answers (their examples are left out as dissenting).
+Three questions, asked of the engine before any training: which wordings move the frozen teacher, and which of them to
+the most natural answers; does the teacher, told so, answer differently from the live version, in the eyes of all the
+users' wordings (no gap, no training); and whose own words do not ask for what it then answers (their examples are left
+out as dissenting).
 """
 
 from collections import Counter
@@ -19,14 +20,27 @@ from updater.rollouts import Answer, Scorer, mean, sample_answers
 
 MAX_HINTS = 8
 """Wordings compared: at most one per principal, the most shared first."""
-NUM_FINALISTS = 3
-"""Wordings, of those that move the teacher most, whose answers are drawn and compared."""
 NUM_PROBES = 6
 """Questions that each wording is tried on."""
 MIN_GAP_NATS = 1.0
-"""Least median gap: below it the policy does not do what it is told, so there is nothing to distil (EXPERIMENTS.md)."""
+"""Least median gap: below it the teacher does nothing else when told, so there is nothing to distil."""
+WORKS = 0.6
+"""Share of the largest gap from which a wording counts as working."""
 MIN_AGREEMENT = 0.4
 """Share of the gap that a user's own words have to show, or their examples are left out as dissenting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedWording:
+    """What one user's words do to the frozen teacher."""
+
+    words: str
+    told: tuple[tuple[int, ...], ...]
+    """(probes,) the teacher's answers when told."""
+    gap_nats: float
+    """R(told answers) - R(live answers), under these words."""
+    naturalness_nats: float
+    """Mean log-probability per token of the told answers under the same policy when not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +50,9 @@ class ChosenHint:
     text: str
     model: str
     """The teacher: the live version's name, or `base` where only the base complies."""
-    effect_nats: float
-    """Mean fall in the log-probability of the complained-of answers when the teacher reads the hint."""
     gap_nats: float
-    """Median over the users' own wordings of R(teacher's answers) - R(live answers): what there is to learn."""
-    alternatives: tuple[tuple[str, float], ...]
-    """(wording, effect in nats) of all that were compared."""
+    """Median over the users' wordings of the nats by which they prefer the hint's answers: what there is to learn."""
+    tried: tuple[TriedWording, ...]
     agreement: tuple[tuple[str, float], ...]
     """(wording, nats by which it prefers the hint's answers to the live ones)."""
     dissenting: frozenset[str]
@@ -77,67 +88,70 @@ def candidate_hints(cases: Sequence[Case]) -> list[str]:
 
 
 async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint | None:
-    """The cluster's hint, or None when no wording moves the policy enough to be learnt from."""
-    wordings = candidate_hints(target.hinted)
+    """The cluster's hint, or None when the teacher does nothing else when told."""
+    principals = favourite_wordings(target.hinted)
     probes = target.hinted[:NUM_PROBES]
-    effects = {words: await effect_of(judge, probes, words, model=live) for words in wordings}
-    ranked = sorted(wordings, key=lambda words: effects[words], reverse=True)
-    untold = await draw(judge, live, [student_prompt(judge.tokenizer, case.interaction) for case in probes])
+    plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
+    untold = await draw(judge, live, plain)
     for model in dict.fromkeys((live, "base")):
-        agreements = {
-            words: await agreement_with(judge, probes, words, model=model, untold=untold, wordings=wordings)
-            for words in ranked[:NUM_FINALISTS]
+        wordings = candidate_hints(target.hinted)
+        tried = [await try_wording(judge, probes, words, model=model, untold=untold) for words in wordings]
+        best = most_natural(tried)
+        agreement = {
+            words: await preference(judge, probes, words, best.told, untold, model=model) for words in wordings
         }
-        best = max(agreements, key=lambda words: median(agreements[words].values()))
-        gap = median(agreements[best].values())
+        gap = median(agreement.values())
         if gap >= MIN_GAP_NATS:
-            principals = favourite_wordings(target.hinted)
+            dissenting = [words for words, nats in agreement.items() if nats < MIN_AGREEMENT * gap]
             return ChosenHint(
-                text=best,
+                text=best.words,
                 model=model,
-                effect_nats=effects[best],
                 gap_nats=gap,
-                alternatives=tuple((words, effects[words]) for words in ranked),
-                agreement=tuple(agreements[best].items()),
-                dissenting=frozenset(
-                    principal
-                    for words, nats in agreements[best].items()
-                    if nats < MIN_AGREEMENT * gap
-                    for principal in principals[words]
-                ),
+                tried=tuple(tried),
+                agreement=tuple(agreement.items()),
+                dissenting=frozenset(principal for words in dissenting for principal in principals[words]),
             )
     return None
 
 
-async def effect_of(judge: Judge, probes: Sequence[Case], hint: str, *, model: str) -> float:
-    """Mean nats by which the hint lowers the log-probability of the served answers: an estimate of KL(live || told)."""
-    prompts = prompt_pairs(judge, probes, hint)
-    served = [[case.interaction.token_ids] for case in probes]
-    ratios = await judge.scorer.hindsight_log_ratios(model, prompts, served)
-    return -mean([row[0] for row in ratios])
+def most_natural(tried: Sequence[TriedWording]) -> TriedWording:
+    """Of the wordings that work, the one whose answers the policy would most likely give unasked as well.
+
+    The gap alone rewards what is unlikely unasked: a scolding has a large one, and brings apologies.
+    """
+    enough = WORKS * max(one.gap_nats for one in tried)
+    working = [one for one in tried if one.gap_nats >= enough] or list(tried)
+    return max(working, key=lambda one: one.naturalness_nats)
 
 
-async def agreement_with(
+async def try_wording(
+    judge: Judge, probes: Sequence[Case], words: str, *, model: str, untold: Sequence[tuple[int, ...]]
+) -> TriedWording:
+    prompts = prompt_pairs(judge, probes, words)
+    told = await draw(judge, model, [hinted for _, hinted in prompts])
+    plain = await judge.scorer.log_probabilities(model, [(p, y) for (p, _), y in zip(prompts, told, strict=True)])
+    return TriedWording(
+        words=words,
+        told=tuple(told),
+        gap_nats=await preference(judge, probes, words, told, untold, model=model),
+        naturalness_nats=mean([nats / len(answer) for nats, answer in zip(plain, told, strict=True)]),
+    )
+
+
+async def preference(
     judge: Judge,
     probes: Sequence[Case],
-    hint: str,
+    words: str,
+    told: Sequence[tuple[int, ...]],
+    untold: Sequence[tuple[int, ...]],
     *,
     model: str,
-    untold: Sequence[Sequence[Answer]],
-    wordings: Sequence[str],
-) -> dict[str, float]:
-    """By user's wording, the nats by which it prefers the answers that `hint` brings to the untold ones.
-
-    The wording itself is one of them: there the figure is the gap between teacher and student in its own terms.
-    """
-    told = await draw(judge, model, [hinted for _, hinted in prompt_pairs(judge, probes, hint)])
-    preferences = {}
-    for words in wordings:
-        prompts = prompt_pairs(judge, probes, words)
-        for_told = await judge.scorer.hindsight_log_ratios(model, prompts, tokens_of(told))
-        for_untold = await judge.scorer.hindsight_log_ratios(model, prompts, tokens_of(untold))
-        preferences[words] = mean([row[0] for row in for_told]) - mean([row[0] for row in for_untold])
-    return preferences
+) -> float:
+    """Mean nats by which a wording, read as the hint, prefers the told answers to the untold ones."""
+    prompts = prompt_pairs(judge, probes, words)
+    for_told = await judge.scorer.hindsight_log_ratios(model, prompts, [[answer] for answer in told])
+    for_untold = await judge.scorer.hindsight_log_ratios(model, prompts, [[answer] for answer in untold])
+    return mean([row[0] for row in for_told]) - mean([row[0] for row in for_untold])
 
 
 def prompt_pairs(judge: Judge, cases: Sequence[Case], hint: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -148,9 +162,9 @@ def prompt_pairs(judge: Judge, cases: Sequence[Case], hint: str) -> list[tuple[t
     ]
 
 
-async def draw(judge: Judge, model: str, prompts: Sequence[tuple[int, ...]]) -> list[list[Answer]]:
-    """(prompts, 1) answers: many questions tell more than many answers to few."""
-    return await sample_answers(
+async def draw(judge: Judge, model: str, prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """(prompts,) answers: many questions tell more than many answers to few."""
+    answers = await sample_answers(
         judge.engine,
         model,
         prompts,
@@ -158,6 +172,7 @@ async def draw(judge: Judge, model: str, prompts: Sequence[tuple[int, ...]]) -> 
         stop_token_ids=judge.tokenizer.stop_token_ids,
         num_samples=1,
     )
+    return [row[0].token_ids for row in answers]
 
 
 def tokens_of(answers: Sequence[Sequence[Answer]]) -> list[list[tuple[int, ...]]]:

@@ -382,9 +382,11 @@ def describe_hint(ready: ReadyTarget) -> dict[str, object]:
         "label": ready.target.label,
         "hint": hint.text,
         "teacher": hint.model,
-        "effect_nats": hint.effect_nats,
         "gap_nats": hint.gap_nats,
-        "alternatives": [{"hint": words, "effect_nats": nats} for words, nats in hint.alternatives],
+        "tried": [
+            {"words": one.words, "gap_nats": one.gap_nats, "naturalness_nats": one.naturalness_nats}
+            for one in hint.tried
+        ],
         "agreement": [{"words": words, "nats": nats} for words, nats in hint.agreement],
         "dissenting_principals": sorted(hint.dissenting),
     }
