@@ -97,7 +97,6 @@ async def train(deps: UpdateDeps, home: Path, parent: Path | None) -> Trained:
         model_dir=deps.model_dir,
         base_fingerprint=deps.base_fingerprint,
         parent_adapter=parent,
-        teacher_is_base=False,
         examples=examples,
         replays=(),
         rank=16,
@@ -136,6 +135,7 @@ async def make_example(deps: UpdateDeps, model: str, question: str) -> EncodedEx
         teacher_ids=hinted,
         token_ids=completion.token_ids,
         weight=1.0,
+        teacher_is_base=False,
         follow_teacher=True,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from memory.states import Method
 from memory.tokens import Tokenizer
+from updater.hints import BASE
 from updater.objectives.correction import encode_correction
 from updater.objectives.hindsight import encode_hindsight, encode_told_answer
 from updater.objectives.replay import encode_replay
@@ -61,7 +62,13 @@ def _encode_case(
         roles.note("left_out", [interaction.id], reason)
         return []
     roles.note("trained", [interaction.id], f"distilled from the hint {ready.hint.text!r}", weight=example.weight)
-    logged = encode_hindsight(tokenizer, interaction, ready.hint.text, example.weight)
+    logged = encode_hindsight(
+        tokenizer,
+        interaction,
+        ready.hint.text,
+        weight=example.weight,
+        teacher_is_base=ready.hint.model == BASE,
+    )
     if told_answer is None:
         return [logged]
     return [logged, encode_told_answer(logged, told_answer)]

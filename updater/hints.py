@@ -18,6 +18,8 @@ from updater.objectives.hindsight import hinted_prompt, student_prompt
 from updater.plan import Case, Target
 from updater.rollouts import Answer, Scorer, mean, sample_answers
 
+BASE = "base"
+"""What the engine calls the model without an adapter."""
 MAX_HINTS = 8
 """Wordings compared: at most one per principal, the most shared first."""
 NUM_PROBES = 6
@@ -93,7 +95,7 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
     probes = target.hinted[:NUM_PROBES]
     plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
     untold = await draw(judge, live, plain)
-    for model in dict.fromkeys((live, "base")):
+    for model in dict.fromkeys((live, BASE)):
         wordings = candidate_hints(target.hinted)
         tried = [await try_wording(judge, probes, words, model=model, untold=untold) for words in wordings]
         best = most_natural(tried)

@@ -69,7 +69,7 @@ class SelectionSlice:
     async def measure_ends(self) -> None:
         """Where each target starts (live) and where it can get to (teacher)."""
         for ready in self._targets:
-            cases = ready.supporting(ready.target.selection)
+            cases = ready.selection
             start = await measure_progress(self._judge, ready, cases, model=self._live, num_samples=NUM_SAMPLES)
             end = await teacher_progress(self._judge, ready, cases, num_samples=NUM_SAMPLES)
             self._ends[ready.target.cluster_id] = (start, end)
@@ -79,7 +79,7 @@ class SelectionSlice:
         shares = []
         for ready in self._targets:
             start, end = self._ends[ready.target.cluster_id]
-            cases = ready.supporting(ready.target.selection)
+            cases = ready.selection
             reached = await measure_progress(self._judge, ready, cases, model=model, num_samples=NUM_SAMPLES)
             gap = mean(end.scores) - mean(start.scores)
             shares.append((mean(reached.scores) - mean(start.scores)) / gap if gap > 0 else 0.0)

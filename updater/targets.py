@@ -15,6 +15,8 @@ from updater.plan import Case, Target
 from updater.rollouts import Answer, mean, sample_answers
 from updater.scorecard import Rung
 
+MIN_SELECTION = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyTarget:
@@ -27,6 +29,11 @@ class ReadyTarget:
     @property
     def rung(self) -> Rung:
         return Rung.HINDSIGHT if self.hint else Rung.CORRECTION
+
+    @property
+    def selection(self) -> tuple[Case, ...]:
+        """What candidates are chosen on: cases kept from training; where all of them dissent, a few that were not."""
+        return self.supporting(self.target.selection) or self.supporting(self.target.train)[:MIN_SELECTION]
 
     def supporting(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Cases of the kind that is taught whose principal does not dissent."""

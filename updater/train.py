@@ -115,7 +115,7 @@ def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: R
     with torch.no_grad():
         for number, example in enumerate(wanted, start=1):
             student = completion_logits(policy, example.student_ids, example.token_ids)
-            teacher = amplify(teacher_logits(policy, plan, example, student), student, plan.amplification)
+            teacher = amplify(teacher_logits(policy, example, student), student, plan.amplification)
             teacher_logprobs = torch.log_softmax(teacher, dim=-1)  # (T, V)
             weights = token_weights(example, teacher_logprobs, torch.log_softmax(student, dim=-1))
             kept = np.memmap(
@@ -127,11 +127,11 @@ def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: R
     return targets
 
 
-def teacher_logits(policy: PeftModel, plan: TrainingPlan, example: EncodedExample, student: Tensor) -> Tensor:
+def teacher_logits(policy: PeftModel, example: EncodedExample, student: Tensor) -> Tensor:
     """(T, V) logits of the frozen teacher: the parent reading the hint, or the parent itself for replay."""
     if example.teacher_ids == example.student_ids:
         return student
-    if not plan.teacher_is_base:
+    if not example.teacher_is_base:
         return completion_logits(policy, example.teacher_ids, example.token_ids)
     with policy.disable_adapter():
         return completion_logits(policy, example.teacher_ids, example.token_ids)

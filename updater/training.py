@@ -30,6 +30,8 @@ class EncodedExample(_Frozen):
     token_ids: tuple[int, ...]
     """The logged completion, never re-tokenised (for a correction: the correction and the end of turn)."""
     weight: float
+    teacher_is_base: bool
+    """True where the live version does nothing when told and the bare base does."""
     follow_teacher: bool
     """True: token t counts by how likely the teacher would have come that far (objectives/forward_kl.py)."""
 
@@ -39,8 +41,6 @@ class TrainingPlan(_Frozen):
     base_fingerprint: str
     parent_adapter: Path | None
     """PEFT directory of the live version; None when the parent is v0."""
-    teacher_is_base: bool
-    """True where the live version does not comply when told and the bare base does."""
     examples: tuple[EncodedExample, ...]
     replays: tuple[EncodedExample, ...]
     rank: int

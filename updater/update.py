@@ -20,7 +20,7 @@ from updater.adapter import AdapterUnusable, check_adapter
 from updater.deps import UpdateDeps
 from updater.encode import encode_replays, encode_targets
 from updater.gate import Versions, gate_protected, gate_target
-from updater.hints import Judge, choose_hint
+from updater.hints import BASE, Judge, choose_hint
 from updater.plan import Case, Plan, Skip, make_plan
 from updater.proof import SwapUnproven, prove_swap
 from updater.publish import ParentReplaced, publish_candidate
@@ -95,7 +95,7 @@ class UpdateRun:
         self._update_id = update_id
         self._parent = parent
         self._report = report
-        self._live = "base" if parent.adapter_path is None else parent.name
+        self._live = BASE if parent.adapter_path is None else parent.name
         self._roles = Roles()
         self._seed = SEED_STEP * (parent.number + 1)
 
@@ -191,7 +191,6 @@ class UpdateRun:
             model_dir=self._deps.model_dir,
             base_fingerprint=self._deps.base_fingerprint,
             parent_adapter=self._parent_adapter(),
-            teacher_is_base=any(ready.hint and ready.hint.model != self._live for ready in targets),
             examples=examples,
             replays=encode_replays(
                 tokenizer,

@@ -22,6 +22,7 @@ def example(number: int, *, replay: bool = False) -> EncodedExample:
         teacher_ids=prompt if replay else (*prompt, 30, 31, 32),
         token_ids=tuple(50 + number + i for i in range(6)),
         weight=1.0,
+        teacher_is_base=False,
         follow_teacher=not replay,
     )
 
@@ -31,7 +32,6 @@ def plan(model: Path, **changes: object) -> TrainingPlan:
         "model_dir": model,
         "base_fingerprint": "b" * 64,
         "parent_adapter": None,
-        "teacher_is_base": False,
         "examples": tuple(example(n) for n in range(5)),
         "replays": tuple(example(n, replay=True) for n in range(10, 13)),
         "rank": 4,

@@ -26,5 +26,6 @@ def encode_correction(tokenizer: Tokenizer, interaction: Interaction, correction
         teacher_ids=tokenizer.render_chat(shown),
         token_ids=correction_tokens(tokenizer, correction),
         weight=weight,
+        teacher_is_base=False,
         follow_teacher=False,
     )

@@ -36,13 +36,16 @@ def hinted_prompt(tokenizer: Tokenizer, interaction: Interaction, hint: str) -> 
     return tokenizer.render_chat(add_to_question(plain_messages(interaction), hint))
 
 
-def encode_hindsight(tokenizer: Tokenizer, interaction: Interaction, hint: str, weight: float) -> EncodedExample:
+def encode_hindsight(
+    tokenizer: Tokenizer, interaction: Interaction, hint: str, *, weight: float, teacher_is_base: bool
+) -> EncodedExample:
     return EncodedExample(
         interaction_id=interaction.id,
         student_ids=student_prompt(tokenizer, interaction),
         teacher_ids=hinted_prompt(tokenizer, interaction, hint),
         token_ids=interaction.token_ids,
         weight=weight,
+        teacher_is_base=teacher_is_base,
         follow_teacher=True,
     )
 

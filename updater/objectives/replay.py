@@ -18,5 +18,6 @@ def encode_replay(tokenizer: Tokenizer, interaction: Interaction) -> EncodedExam
         teacher_ids=prompt,
         token_ids=interaction.token_ids,
         weight=1.0,
+        teacher_is_base=False,
         follow_teacher=False,
     )
