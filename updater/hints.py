@@ -7,8 +7,9 @@ out as dissenting).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from statistics import median
 
 from memory.completions import InferenceClient
@@ -20,8 +21,8 @@ from updater.rollouts import Answer, Scorer, mean, sample_answers
 
 BASE = "base"
 """What the engine calls the model without an adapter."""
-MAX_HINTS = 8
-"""Wordings compared: at most one per principal, the most shared first."""
+MAX_HINTS = 12
+"""Wordings tried: everybody's first, then everybody's second."""
 NUM_PROBES = 6
 """Questions that each wording is tried on."""
 MIN_GAP_NATS = 1.0
@@ -71,47 +72,48 @@ class Judge:
     sampling: SamplingParams
 
 
-def favourite_wordings(cases: Sequence[Case]) -> dict[str, set[str]]:
-    """Each principal's most frequent wording, with all principals who share it."""
-    by_principal: dict[str, Counter[str]] = {}
+def wordings_of(cases: Sequence[Case]) -> dict[str, list[str]]:
+    """By principal their distinct wordings, the most frequent first."""
+    counts: dict[str, Counter[str]] = {}
     for case in cases:
         if case.example.hint:
-            by_principal.setdefault(case.example.principal, Counter())[case.example.hint] += 1
-    wordings: dict[str, set[str]] = {}
-    for principal, words in by_principal.items():
-        wordings.setdefault(words.most_common(1)[0][0], set()).add(principal)
-    return wordings
+            counts.setdefault(case.example.principal, Counter())[case.example.hint] += 1
+    return {principal: [words for words, _ in said.most_common()] for principal, said in counts.items()}
 
 
-def candidate_hints(cases: Sequence[Case]) -> list[str]:
-    """Distinct wordings, most shared first."""
-    wordings = favourite_wordings(cases)
-    return sorted(wordings, key=lambda words: -len(wordings[words]))[:MAX_HINTS]
+def candidate_hints(wordings: Mapping[str, Sequence[str]]) -> list[str]:
+    """Distinct wordings to try: everybody's first before anybody's second."""
+    rounds = zip_longest(*wordings.values())
+    return list(dict.fromkeys(words for one in rounds for words in one if words))[:MAX_HINTS]
 
 
 async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint | None:
     """The cluster's hint, or None when the teacher does nothing else when told."""
-    principals = favourite_wordings(target.hinted)
+    wordings = wordings_of(target.hinted)
+    favourites = {principal: said[0] for principal, said in wordings.items()}
     probes = target.hinted[:NUM_PROBES]
     plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
     untold = await draw(judge, live, plain)
     for model in dict.fromkeys((live, BASE)):
-        wordings = candidate_hints(target.hinted)
-        tried = [await try_wording(judge, probes, words, model=model, untold=untold) for words in wordings]
+        tried = [
+            await try_wording(judge, probes, words, model=model, untold=untold) for words in candidate_hints(wordings)
+        ]
         best = most_natural(tried)
         agreement = {
-            words: await preference(judge, probes, words, best.told, untold, model=model) for words in wordings
+            words: await preference(judge, probes, words, best.told, untold, model=model)
+            for words in dict.fromkeys(favourites.values())
         }
         gap = median(agreement.values())
         if gap >= MIN_GAP_NATS:
-            dissenting = [words for words, nats in agreement.items() if nats < MIN_AGREEMENT * gap]
             return ChosenHint(
                 text=best.words,
                 model=model,
                 gap_nats=gap,
                 tried=tuple(tried),
                 agreement=tuple(agreement.items()),
-                dissenting=frozenset(principal for words in dissenting for principal in principals[words]),
+                dissenting=frozenset(
+                    one for one, words in favourites.items() if agreement[words] < MIN_AGREEMENT * gap
+                ),
             )
     return None
 

@@ -32,7 +32,7 @@ from updater.targets import ReadyTarget, ask_teacher
 from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
 
 SCALES = (0.5, 0.75, 1.0)
-AUDIT_SAMPLES = 2
+AUDIT_SAMPLES = 1
 AMPLIFICATION = 0.25
 """How far the target lies beyond the hinted teacher; other amounts are compared in EXPERIMENTS.md."""
 NUM_PROOF_PROMPTS = 4

@@ -1,4 +1,4 @@
-from updater.hints import TriedWording, most_natural
+from updater.hints import MAX_HINTS, TriedWording, candidate_hints, most_natural
 
 
 def tried(words: str, gap: float, naturalness: float) -> TriedWording:
@@ -21,3 +21,10 @@ def test_one_wording_is_enough() -> None:
     """With a single user there is nothing to compare, even where it moves the wrong way."""
     only = tried("hm", -1.0, -1.1)
     assert most_natural([only]) == only
+
+
+def test_everybody_is_heard_before_anybody_twice() -> None:
+    """A person with many wordings does not crowd out the others, and one wording is tried once."""
+    said = {"p1": ["a", "b", "c"], "p2": ["a", "d"], "p3": ["e"]}
+    assert candidate_hints(said) == ["a", "e", "b", "d", "c"]
+    assert len(candidate_hints({"p1": [str(n) for n in range(50)]})) == MAX_HINTS
