@@ -191,8 +191,7 @@ def take_step(
 ) -> list[tuple[bool, float, float]]:
     """One optimiser step on the weighted mean of the batch's losses; (is replay, nats, gradient norm) of each.
 
-    One sequence per backward: a hundred tokens fill the processor as well as four hundred do, and need a quarter of
-    the memory.
+    One sequence per backward, because activations are what a trainer's memory goes into.
     """
     optimizer.zero_grad(set_to_none=True)
     total_weight = sum(target.example.weight for target in batch)
