@@ -102,7 +102,7 @@ async def train(deps: UpdateDeps, home: Path, parent: Path | None) -> Trained:
         rank=16,
         learning_rate=5e-4,
         amplification=0.0,
-        max_passes=NUM_PASSES,
+        num_passes=NUM_PASSES,
         batch_size=4,
         replay_ratio=0.0,
         scales=(1.0,),

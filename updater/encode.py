@@ -23,14 +23,14 @@ REPLAY_ROUNDS = 2
 def encode_targets(
     tokenizer: Tokenizer,
     targets: Sequence[ReadyTarget],
-    told_answers: Mapping[str, tuple[int, ...]],
+    told_answers: Mapping[str, Sequence[tuple[int, ...]]],
     roles: Roles,
 ) -> tuple[EncodedExample, ...]:
-    """`told_answers`: by interaction id, the frozen teacher's own answer when told."""
+    """`told_answers`: by interaction id, the frozen teacher's own answers when told."""
     examples: list[EncodedExample] = []
     for ready in targets:
         for case in ready.target.train:
-            examples += _encode_case(tokenizer, ready, case, told_answers.get(case.interaction.id), roles)
+            examples += _encode_case(tokenizer, ready, case, told_answers.get(case.interaction.id, ()), roles)
     return tuple(examples)
 
 
@@ -48,7 +48,7 @@ def encode_replays(
 
 
 def _encode_case(
-    tokenizer: Tokenizer, ready: ReadyTarget, case: Case, told_answer: tuple[int, ...] | None, roles: Roles
+    tokenizer: Tokenizer, ready: ReadyTarget, case: Case, told_answers: Sequence[tuple[int, ...]], roles: Roles
 ) -> list[EncodedExample]:
     example, interaction = case.example, case.interaction
     if example.method is Method.CORRECTION and example.correction:
@@ -69,6 +69,4 @@ def _encode_case(
         weight=example.weight,
         teacher_is_base=ready.hint.model == BASE,
     )
-    if told_answer is None:
-        return [logged]
-    return [logged, encode_told_answer(logged, told_answer)]
+    return [logged, *(encode_told_answer(logged, answer) for answer in told_answers)]

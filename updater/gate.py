@@ -12,10 +12,10 @@ from memory.tokens import Tokenizer
 from updater.hints import Judge
 from updater.objectives.hindsight import hinted_prompt, student_prompt
 from updater.plan import Case, Protected
-from updater.rollouts import Answer, mean, sample_answers
+from updater.rollouts import Answer, all_of, mean
 from updater.scorecard import ClusterScore, Measure, Rung, State
 from updater.statistics import sign_flip_p, two_sided_p
-from updater.targets import Progress, ReadyTarget, measure_progress, teacher_progress
+from updater.targets import Progress, ReadyTarget, ask_teacher, measure_progress
 
 ALPHA = 0.05
 MIN_TARGET_PROMPTS = 5
@@ -49,8 +49,12 @@ async def gate_target(
     judge: Judge, ready: ReadyTarget, cases: Sequence[Case], versions: Versions, *, num_samples: int
 ) -> ClusterScore:
     """A target passes when it moved towards what was asked, and its answers are no worse than the teacher's own."""
-    live = await measure_progress(judge, ready, cases, model=versions.live, num_samples=num_samples)
-    candidate = await measure_progress(judge, ready, cases, model=versions.candidate, num_samples=num_samples)
+    live, candidate = await all_of(
+        [
+            measure_progress(judge, ready, cases, model=model, num_samples=num_samples)
+            for model in (versions.live, versions.candidate)
+        ]
+    )
     differences = [new - old for new, old in zip(candidate.scores, live.scores, strict=True)]
     measures = [
         Measure(
@@ -98,9 +102,9 @@ async def quality_of(
     """Mean token log-probability under the hinted teacher: the candidate's answers beside the teacher's own."""
     assert ready.hint is not None
     hint = ready.hint
-    teacher = await teacher_progress(judge, ready, cases, num_samples=num_samples)
+    told = await ask_teacher(judge, ready, cases, num_samples=num_samples)
     hinted = [hinted_prompt(judge.tokenizer, case.interaction, hint.text) for case in cases]
-    own = await token_log_probability(judge, hint.model, hinted, teacher.answers)
+    own = await token_log_probability(judge, hint.model, hinted, told)
     reached = await token_log_probability(judge, hint.model, hinted, candidate.answers)
     p_value = sign_flip_p([old - new for old, new in zip(own, reached, strict=True)])
     fall = mean(own) - mean(reached)
@@ -122,10 +126,10 @@ async def gate_protected(
     divergence = await served_divergence(judge, cluster.gate, prompts, versions)
     if cluster.gate and divergence.candidate <= NEGLIGIBLE_KL_NATS:
         return protected_score(cluster, Rung.DIVERGENCE, [divergence], num_samples=0)
-    live, candidate = [
-        Progress(scores=(), answers=tuple(tuple(row) for row in await fresh(judge, model, prompts, num_samples)))
-        for model in (versions.live, versions.candidate)
-    ]
+    both = await all_of(
+        [judge.sample(model, prompts, num_samples=num_samples) for model in (versions.live, versions.candidate)]
+    )
+    live, candidate = [Progress(scores=(), answers=tuple(tuple(row) for row in answers)) for answers in both]
     measures = [divergence]
     if cluster.gate:
         measures += [length_measure(live, candidate), ended_measure(live, candidate)]
@@ -166,17 +170,6 @@ async def served_divergence(
     new = await judge.scorer.log_probabilities(versions.candidate, pairs)
     falls = [abs(before - after) for before, after in zip(old, new, strict=True)]
     return Measure(name="divergence on served answers", unit="nats", live=0.0, candidate=mean(falls) if falls else 0.0)
-
-
-async def fresh(judge: Judge, model: str, prompts: Sequence[tuple[int, ...]], num_samples: int) -> list[list[Answer]]:
-    return await sample_answers(
-        judge.engine,
-        model,
-        prompts,
-        sampling=judge.sampling,
-        stop_token_ids=judge.tokenizer.stop_token_ids,
-        num_samples=num_samples,
-    )
 
 
 def length_measure(live: Progress, candidate: Progress) -> Measure:

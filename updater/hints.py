@@ -17,11 +17,11 @@ from memory.records import SamplingParams
 from memory.tokens import Tokenizer
 from updater.objectives.hindsight import hinted_prompt, student_prompt
 from updater.plan import Case, Target
-from updater.rollouts import Answer, Scorer, mean, sample_answers
+from updater.rollouts import Answer, Scorer, all_of, mean, sample_answers
 
 BASE = "base"
 """What the engine calls the model without an adapter."""
-MAX_HINTS = 12
+MAX_HINTS = 8
 """Wordings tried: everybody's first, then everybody's second."""
 NUM_PROBES = 6
 """Questions that each wording is tried on."""
@@ -71,6 +71,19 @@ class Judge:
     tokenizer: Tokenizer
     sampling: SamplingParams
 
+    async def sample(self, model: str, prompts: Sequence[tuple[int, ...]], *, num_samples: int) -> list[list[Answer]]:
+        """(prompts, samples) fresh answers."""
+        answers = await sample_answers(
+            self.engine,
+            model,
+            prompts,
+            sampling=self.sampling,
+            stop_token_ids=self.tokenizer.stop_token_ids,
+            num_samples=num_samples,
+        )
+        self.scorer.remember(model, prompts, answers)
+        return answers
+
 
 def wordings_of(cases: Sequence[Case]) -> dict[str, list[str]]:
     """By principal their distinct wordings, the most frequent first."""
@@ -95,14 +108,15 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
     plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
     untold = await draw(judge, live, plain)
     for model in dict.fromkeys((live, BASE)):
-        tried = [
-            await try_wording(judge, probes, words, model=model, untold=untold) for words in candidate_hints(wordings)
-        ]
+        tried = await all_of(
+            [try_wording(judge, probes, words, model=model, untold=untold) for words in candidate_hints(wordings)]
+        )
         best = most_natural(tried)
-        agreement = {
-            words: await preference(judge, probes, words, best.told, untold, model=model)
-            for words in dict.fromkeys(favourites.values())
-        }
+        heard = list(dict.fromkeys(favourites.values()))
+        preferences = await all_of(
+            [preference(judge, probes, words, best.told, untold, model=model) for words in heard]
+        )
+        agreement = dict(zip(heard, preferences, strict=True))
         gap = median(agreement.values())
         if gap >= MIN_GAP_NATS:
             return ChosenHint(
@@ -168,14 +182,7 @@ def prompt_pairs(judge: Judge, cases: Sequence[Case], hint: str) -> list[tuple[t
 
 async def draw(judge: Judge, model: str, prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """(prompts,) answers: many questions tell more than many answers to few."""
-    answers = await sample_answers(
-        judge.engine,
-        model,
-        prompts,
-        sampling=judge.sampling,
-        stop_token_ids=judge.tokenizer.stop_token_ids,
-        num_samples=1,
-    )
+    answers = await judge.sample(model, prompts, num_samples=1)
     return [row[0].token_ids for row in answers]
 
 

@@ -21,6 +21,8 @@ class Answer:
     token_ids: tuple[int, ...]
     ended: bool
     """It ended by itself rather than at the token limit."""
+    log_probability: float
+    """Sum over its tokens in nats, as the model that gave it saw them."""
 
 
 async def sample_answers(
@@ -47,6 +49,7 @@ async def sample_answers(
         return Answer(
             token_ids=completion.token_ids,
             ended=bool(completion.token_ids) and completion.token_ids[-1] in stop_token_ids,
+            log_probability=float(sum(completion.logprobs)),
         )
 
     drawn = await all_of([answer(p, s) for p in range(len(prompts)) for s in range(num_samples)])
@@ -59,6 +62,12 @@ class Scorer:
     def __init__(self, engine: InferenceClient) -> None:
         self._engine = engine
         self._known: dict[tuple[str, tuple[int, ...], tuple[int, ...]], float] = {}
+
+    def remember(self, model: str, prompts: Sequence[tuple[int, ...]], answers: Sequence[Sequence[Answer]]) -> None:
+        """Sampling told already how probable these answers were: under their own model and prompt."""
+        for prompt, given in zip(prompts, answers, strict=True):
+            for answer in given:
+                self._known[(model, prompt, answer.token_ids)] = answer.log_probability
 
     async def log_probabilities(
         self, model: str, pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]

@@ -7,7 +7,7 @@ largest, and the first that closes most of the gap is taken; the gate then asks 
 from collections.abc import Awaitable, Callable, Sequence
 
 from updater.hints import Judge
-from updater.rollouts import mean
+from updater.rollouts import all_of, mean
 from updater.scorecard import SelectionPoint
 from updater.targets import Progress, ReadyTarget, measure_progress, teacher_progress
 from updater.training import Candidate
@@ -70,8 +70,12 @@ class SelectionSlice:
         """Where each target starts (live) and where it can get to (teacher)."""
         for ready in self._targets:
             cases = ready.selection
-            start = await measure_progress(self._judge, ready, cases, model=self._live, num_samples=NUM_SAMPLES)
-            end = await teacher_progress(self._judge, ready, cases, num_samples=NUM_SAMPLES)
+            start, end = await all_of(
+                [
+                    measure_progress(self._judge, ready, cases, model=self._live, num_samples=NUM_SAMPLES),
+                    teacher_progress(self._judge, ready, cases, num_samples=NUM_SAMPLES),
+                ]
+            )
             self._ends[ready.target.cluster_id] = (start, end)
 
     async def gap_closed(self, model: str) -> float:

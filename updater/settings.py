@@ -13,7 +13,12 @@ class UpdaterSettings(BaseModel):
     after_interactions: int = Field(0, ge=0, description="Update after this many new interactions; 0 turns it off.")
     rank: int = Field(16, ge=1, le=128, description="LoRA rank; alpha is twice the rank.")
     learning_rate: float = Field(5e-4, gt=0, le=1e-2, description="AdamW step size.")
-    max_passes: int = Field(2, ge=1, le=20, description="Passes over the examples; each is a candidate.")
+    max_passes: int = Field(
+        2,
+        ge=1,
+        le=20,
+        description="Most passes over the examples, each a candidate; fewer where one makes steps enough.",
+    )
     batch_size: int = Field(8, ge=1, le=256, description="Target examples per optimiser step.")
     replay_ratio: float = Field(0.5, ge=0, le=4, description="Replayed examples beside each target example.")
     min_examples: int = Field(8, ge=1, description="Fewest training examples of a cluster that may move weights.")

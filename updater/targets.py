@@ -12,10 +12,17 @@ from updater.hints import ChosenHint, Judge, prompt_pairs, tokens_of
 from updater.objectives.correction import correction_tokens
 from updater.objectives.hindsight import student_prompt
 from updater.plan import Case, Target
-from updater.rollouts import Answer, mean, sample_answers
+from updater.rollouts import Answer, mean
 from updater.scorecard import Rung
 
 MIN_SELECTION = 2
+TOLD_TRIES = 4
+"""Answers that the told teacher gives to each training question."""
+TOLD_KEPT = 2
+"""Of those, how many teach: the ones that the hint makes most likelier."""
+
+ToldAnswers = dict[str, list[tuple[int, ...]]]
+"""By interaction id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +68,7 @@ async def measure_progress(
             for prompt, case in zip(plain, cases, strict=True)
         ]
         return Progress(scores=tuple(await judge.scorer.log_probabilities(model, pairs)))
-    answers = await sample_answers(
-        judge.engine,
-        model,
-        plain,
-        sampling=judge.sampling,
-        stop_token_ids=judge.tokenizer.stop_token_ids,
-        num_samples=num_samples,
-    )
+    answers = await judge.sample(model, plain, num_samples=num_samples)
     prompts = prompt_pairs(judge, cases, ready.hint.text)
     ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, tokens_of(answers))
     return Progress(scores=tuple(mean(row) for row in ratios), answers=tuple(tuple(row) for row in answers))
@@ -80,14 +80,31 @@ async def ask_teacher(
     """(cases, samples) answers of the frozen teacher when told; nothing where corrections are taught."""
     if ready.hint is None or not cases:
         return []
-    return await sample_answers(
-        judge.engine,
-        ready.hint.model,
-        [hinted for _, hinted in prompt_pairs(judge, cases, ready.hint.text)],
-        sampling=judge.sampling,
-        stop_token_ids=judge.tokenizer.stop_token_ids,
-        num_samples=num_samples,
-    )
+    hinted = [prompt for _, prompt in prompt_pairs(judge, cases, ready.hint.text)]
+    return await judge.sample(ready.hint.model, hinted, num_samples=num_samples)
+
+
+async def best_told_answers(judge: Judge, ready: ReadyTarget, cases: Sequence[Case]) -> ToldAnswers:
+    """Per case the told teacher's answers that do most of what was asked, by the hindsight log-ratio.
+
+    A small model that is told obeys most of the time, and a student copies the rest as well. So it is shown the better
+    half of a few tries (rejection sampling, as in STaR, arXiv 2203.14465, with the users' words as the judge).
+    """
+    if ready.hint is None or not cases:
+        return {}
+    answers = tokens_of(await ask_teacher(judge, ready, cases, num_samples=TOLD_TRIES))
+    prompts = prompt_pairs(judge, cases, ready.hint.text)
+    ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, answers)
+    return {
+        case.interaction.id: best_of(given, scores, TOLD_KEPT)
+        for case, given, scores in zip(cases, answers, ratios, strict=True)
+    }
+
+
+def best_of(answers: Sequence[tuple[int, ...]], scores: Sequence[float], count: int) -> list[tuple[int, ...]]:
+    """The `count` best answers by score, the best first; the same answer counts once."""
+    ranked = sorted(zip(scores, answers, strict=True), key=lambda row: row[0], reverse=True)
+    return list(dict.fromkeys(answer for _, answer in ranked))[:count]
 
 
 async def teacher_progress(judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int) -> Progress:

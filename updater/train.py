@@ -34,6 +34,8 @@ from updater.training import (
 )
 
 PLAUSIBLE = 0.1  # of the teacher's most probable token: what amplification may raise
+MIN_REACH = 0.01  # weight below which the rest of an answer is cut off
+LAST_STEP = 0.5  # of the step size: at a constant one answers became less likely under the teacher (EXPERIMENTS.md)
 WARMUP_STEPS = 2  # the optimiser starts without moments
 GRAD_CLIP = 1.0
 LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -61,14 +63,14 @@ def train(plan: TrainingPlan, workdir: Path, report: Report) -> TrainingResult:
 
     start = [parameter.detach().clone() for parameter in trainable(policy)]
     optimizer = torch.optim.AdamW(trainable(policy), lr=plan.learning_rate, weight_decay=0.0)
-    batches = [make_batches(plan, examples, replays, pass_number) for pass_number in range(plan.max_passes)]
+    batches = [make_batches(plan, examples, replays, pass_number) for pass_number in range(plan.num_passes)]
     total, done = sum(len(batch) for batch in batches), 0
     candidates: list[Candidate] = []
     metrics: list[PassMetrics] = []
     for pass_number, pass_batches in enumerate(batches, start=1):
         losses = []
         for batch in pass_batches:
-            set_step_size(optimizer, plan.learning_rate, done)
+            set_step_size(optimizer, plan.learning_rate, done, total)
             losses.append(take_step(policy, optimizer, batch))
             done += 1
             report("train", done, total)
@@ -118,11 +120,13 @@ def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: R
             teacher = amplify(teacher_logits(policy, example, student), student, plan.amplification)
             teacher_logprobs = torch.log_softmax(teacher, dim=-1)  # (T, V)
             weights = token_weights(example, teacher_logprobs, torch.log_softmax(student, dim=-1))
+            length = num_reached(weights)  # every pass would pay for the rest
             kept = np.memmap(
-                workdir / f"target-{number}.f16", dtype=np.float16, mode="w+", shape=tuple(teacher_logprobs.shape)
+                workdir / f"target-{number}.f16", dtype=np.float16, mode="w+", shape=(length, teacher_logprobs.shape[1])
             )
-            kept[:] = teacher_logprobs.numpy()
-            targets.append(Target(example, kept, weights))
+            kept[:] = teacher_logprobs[:length].numpy()
+            reached = example.model_copy(update={"token_ids": example.token_ids[:length]})
+            targets.append(Target(reached, kept, weights[:length]))
             report("teacher", number, len(wanted))
     return targets
 
@@ -159,6 +163,11 @@ def token_weights(example: EncodedExample, teacher: Tensor, student: Tensor) -> 
     return reach_weights(teacher.gather(1, tokens)[:, 0], student.gather(1, tokens)[:, 0])
 
 
+def num_reached(weights: Tensor) -> int:
+    """How many of the (T,) weights are not followed by negligible ones alone."""
+    return int((weights >= MIN_REACH).nonzero().max()) + 1
+
+
 def make_batches(
     plan: TrainingPlan, examples: Sequence[Target], replays: Sequence[Target], pass_number: int
 ) -> list[list[Target]]:
@@ -180,10 +189,11 @@ def _cycle(replays: Sequence[Target], seed: int, pass_number: int) -> Iterator[T
         yield from order.sample(list(replays), len(replays))
 
 
-def set_step_size(optimizer: torch.optim.Optimizer, learning_rate: float, step: int) -> None:
-    """Linear warm-up, then constant."""
+def set_step_size(optimizer: torch.optim.Optimizer, learning_rate: float, step: int, num_steps: int) -> None:
+    """Linear warm-up, then a linear fall to LAST_STEP of it."""
+    fallen = 1.0 - (1.0 - LAST_STEP) * step / num_steps
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate * min(1.0, (step + 1) / WARMUP_STEPS)
+        group["lr"] = learning_rate * min((step + 1) / WARMUP_STEPS, fallen)
 
 
 def take_step(

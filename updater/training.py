@@ -3,6 +3,7 @@
 The trainer knows token ids, weights and step sizes. It does not know clusters, users, the store or the engine.
 """
 
+import math
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -13,6 +14,8 @@ ADAPTER_FILE = "adapter_model.safetensors"
 ADAPTER_CONFIG_FILE = "adapter_config.json"
 BASE_KEY = "base_fingerprint"
 """In the metadata of the adapter file: the base model that it belongs to."""
+ENOUGH_STEPS = 6
+"""Optimiser steps after which another pass over the same examples teaches them by heart (EXPERIMENTS.md)."""
 
 
 class _Frozen(BaseModel):
@@ -47,7 +50,7 @@ class TrainingPlan(_Frozen):
     learning_rate: float
     amplification: float
     """How far beyond the hinted teacher the target lies, as a share of the hint's effect (updater/train.py)."""
-    max_passes: int
+    num_passes: int
     batch_size: int
     replay_ratio: float
     scales: tuple[float, ...]
@@ -86,3 +89,9 @@ class TrainingResult(_Frozen):
     passes: tuple[PassMetrics, ...]
     peak_rss_mb: float
     seconds: float
+
+
+def passes_for(num_examples: int, *, batch_size: int, max_passes: int) -> int:
+    """As many passes as make enough steps, at most `max_passes`."""
+    steps_per_pass = math.ceil(num_examples / batch_size)
+    return min(max_passes, math.ceil(ENOUGH_STEPS / steps_per_pass))

@@ -28,12 +28,12 @@ from updater.roles import Roles
 from updater.rollouts import Scorer
 from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
 from updater.selection import SelectionSlice, choose_candidate
-from updater.targets import ReadyTarget, ask_teacher
-from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult
+from updater.targets import ReadyTarget, ToldAnswers, best_told_answers
+from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult, passes_for
 
 SCALES = (0.5, 0.75, 1.0)
 AUDIT_SAMPLES = 1
-AMPLIFICATION = 0.25
+AMPLIFICATION = 0.4
 """How far the target lies beyond the hinted teacher; other amounts are compared in EXPERIMENTS.md."""
 NUM_PROOF_PROMPTS = 4
 NICENESS = 19
@@ -172,19 +172,15 @@ class UpdateRun:
             raise Skip("; ".join(refused))
         return ready
 
-    async def _ask_teachers(self, judge: Judge, targets: Sequence[ReadyTarget]) -> dict[str, tuple[int, ...]]:
-        """By interaction id, what the frozen teacher itself answers when told."""
-        told: dict[str, tuple[int, ...]] = {}
+    async def _ask_teachers(self, judge: Judge, targets: Sequence[ReadyTarget]) -> ToldAnswers:
+        """What the frozen teacher itself answers when told: the best of a few tries."""
+        told: ToldAnswers = {}
         for number, ready in enumerate(targets):
             self._report("teacher answers", number, len(targets))
-            cases = ready.supporting(ready.target.hinted)
-            answers = await ask_teacher(judge, ready, cases, num_samples=1)
-            told |= {case.interaction.id: row[0].token_ids for case, row in zip(cases, answers, strict=True)}
+            told |= await best_told_answers(judge, ready, ready.supporting(ready.target.hinted))
         return told
 
-    def _encode(
-        self, plan: Plan, targets: Sequence[ReadyTarget], told_answers: dict[str, tuple[int, ...]]
-    ) -> TrainingPlan:
+    def _encode(self, plan: Plan, targets: Sequence[ReadyTarget], told_answers: ToldAnswers) -> TrainingPlan:
         settings, tokenizer = self._deps.settings, self._deps.tokenizer
         examples = encode_targets(tokenizer, targets, told_answers, self._roles)
         return TrainingPlan(
@@ -202,7 +198,7 @@ class UpdateRun:
             rank=settings.rank,
             learning_rate=settings.learning_rate,
             amplification=AMPLIFICATION,
-            max_passes=settings.max_passes,
+            num_passes=passes_for(len(examples), batch_size=settings.batch_size, max_passes=settings.max_passes),
             batch_size=settings.batch_size,
             replay_ratio=settings.replay_ratio,
             scales=SCALES,

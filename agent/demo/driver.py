@@ -20,7 +20,7 @@ TEMPERATURE = 0.7
 MAX_TOKENS = 64
 FOLLOW_UP_MAX_TOKENS = 8
 """The answer to a reaction is not looked at; it only has to exist, as it would for a person."""
-CONCURRENCY = 12
+CONCURRENCY = 24
 POLL_INTERVAL_S = 1.0
 REQUEST_TIMEOUT_S = 600.0
 
@@ -120,7 +120,7 @@ class DaemonClient:
 async def serve_log(
     client: DaemonClient, scenario: Scenario, *, on_progress: OnProgress | None = None
 ) -> list[ServedVisit]:
-    """Serve every visit of the scenario, reactions included, a dozen people at a time."""
+    """Serve every visit of the scenario, reactions included, two dozen people at a time."""
 
     async def serve(visit: Visit) -> ServedVisit:
         return await _serve_visit(client, visit)

@@ -16,6 +16,10 @@ from agent.inference.architecture import Architecture, UnsupportedModelError, re
 from agent.inference.batch import AttentionPart, Batch
 from agent.inference.kv_cache import KVCache
 
+_FEW_ROWS = range(
+    8, 49
+)  # so many rows are multiplied faster from the weight's side, by up to two times (EXPERIMENTS.md)
+
 
 class DecoderModel:
     """A Llama-shaped model whose state is its weights and nothing else."""
@@ -48,7 +52,7 @@ class DecoderModel:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """(N, V) of (N, H): called for the rows that need it only."""
-        return F.linear(hidden, self._head)
+        return _linear(hidden, self._head)
 
     def _attention(
         self,
@@ -85,7 +89,7 @@ class DecoderModel:
     def _project(self, layer: int, name: str, rows: torch.Tensor, batch: Batch) -> torch.Tensor:
         """A linear layer plus what each adapter adds to its own rows."""
         prefix = f"model.layers.{layer}.{name}"
-        output = F.linear(rows, self._weights[prefix + ".weight"], self._weights.get(prefix + ".bias"))
+        output = _linear(rows, self._weights[prefix + ".weight"], self._weights.get(prefix + ".bias"))
         for group in batch.adapter_rows:
             factors = group.adapter.factors.get((layer, name))
             if factors is not None:
@@ -94,6 +98,14 @@ class DecoderModel:
 
     def _norm(self, rows: torch.Tensor, name: str) -> torch.Tensor:
         return F.rms_norm(rows, rows.shape[-1:], self._weights[name], self.architecture.rms_eps)
+
+
+def _linear(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """(T, out) of (T, in) rows and a (out, in) weight; for a decoding batch the usual order of the product is slow."""
+    if len(rows) not in _FEW_ROWS:
+        return F.linear(rows, weight, bias)
+    output = torch.mm(weight, rows.t()).t().contiguous()
+    return output if bias is None else output.add_(bias)
 
 
 def _attend(part: AttentionPart, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from updater.adapter import check_adapter
-from updater.train import train
-from updater.training import EncodedExample, TrainingPlan, TrainingResult
+from updater.train import num_reached, set_step_size, train
+from updater.training import EncodedExample, TrainingPlan, TrainingResult, passes_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # peft and transformers warn about their own future
 
@@ -37,7 +38,7 @@ def plan(model: Path, **changes: object) -> TrainingPlan:
         "rank": 4,
         "learning_rate": 5e-3,
         "amplification": 0.0,
-        "max_passes": 3,
+        "num_passes": 3,
         "batch_size": 4,
         "replay_ratio": 0.5,
         "scales": (0.5, 1.0),
@@ -79,6 +80,28 @@ def test_an_update_continues_its_parent(tiny_model: Path, tmp_path: Path) -> Non
 
 def test_replay_alone_barely_moves(tiny_model: Path, tmp_path: Path) -> None:
     """Replay's teacher is the student itself at the start: what is only replayed stays."""
-    only_replay = {"examples": tuple(example(n, replay=True) for n in range(5)), "replays": (), "max_passes": 1}
+    only_replay = {"examples": tuple(example(n, replay=True) for n in range(5)), "replays": (), "num_passes": 1}
     result = run(tiny_model, tmp_path / "work", **only_replay)
     assert (result.passes[0].replay_kl_nats or 1.0) < 0.01
+
+
+def test_the_end_of_an_answer_that_the_teacher_would_not_have_reached_is_cut_off() -> None:
+    assert num_reached(torch.tensor([1.0, 0.5, 0.02, 0.001, 0.0, 0.0])) == 3
+    assert num_reached(torch.ones(4)) == 4
+
+
+def test_few_examples_are_passed_over_more_often() -> None:
+    assert passes_for(51, batch_size=8, max_passes=2) == 1
+    assert passes_for(24, batch_size=8, max_passes=4) == 2
+    assert passes_for(8, batch_size=8, max_passes=2) == 2
+
+
+def test_the_step_size_warms_up_and_then_falls_to_half() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    sizes = []
+    for step in range(10):
+        set_step_size(optimizer, 2.0, step, 10)
+        sizes.append(optimizer.param_groups[0]["lr"])
+    assert sizes[:2] == [1.0, pytest.approx(1.9)]
+    assert sizes[1:] == sorted(sizes[1:], reverse=True)
+    assert sizes[-1] == pytest.approx(1.1)
