@@ -8,6 +8,7 @@ daemons; the audit items are never served and memory is off but for the memory a
 """
 
 import asyncio
+import json
 import sys
 import tempfile
 import time
@@ -67,7 +68,9 @@ async def _learn_seed(folder: Path, seed: int, plan: Plan, broken: str | None) -
     _say(f"seed {seed}: serving the log")
     log = await serve(folder / f"log-{seed}", seed)
     _say(f"seed {seed}: reflecting, updating, auditing")
-    return await learn(log, folder / f"ours-{seed}", seed=seed, plan=plan, train=broken != "no_training")
+    learned = await learn(log, folder / f"ours-{seed}", seed=seed, plan=plan, train=broken != "no_training")
+    _say(f"seed {seed}: {learned.update['status']} after {learned.seconds:.0f} s{_short_line(learned.answers)}")
+    return learned
 
 
 async def _run_arms(folder: Path, first: Learned, plan: Plan) -> Mapping[str, Any]:
@@ -82,6 +85,7 @@ async def _run_arms(folder: Path, first: Learned, plan: Plan) -> Mapping[str, An
     for name in plan.arms:
         _say(f"arm: {name}")
         arms[name] = await known[name](first, folder / name.replace(",", "").replace(" ", "-"), plan)
+        _say(f"arm: {name}: {arms[name].status}{_short_line(arms[name].answers)}")
     return arms
 
 
@@ -107,6 +111,14 @@ def _print_checks(checks: list[Check]) -> None:
 def _worst_share(learned: list[Learned]) -> float | None:
     shares = [_summary(one.answers).short_share for one in learned if one.answers]
     return min(shares) if len(shares) == len(learned) else None
+
+
+def _short_line(answers: Answers) -> str:
+    """What a run that is cut off has shown by then."""
+    if not answers:
+        return ""
+    summary = _summary(answers)
+    return f", {summary.num_short} of {summary.num_answers} questions in one short sentence"
 
 
 def _summary(answers: Answers) -> Summary:
@@ -136,6 +148,7 @@ def _seed_details(one: Learned, frozen: Answers) -> dict[str, Any]:
         "status": one.update["status"],
         "reason": one.update.get("reason"),
         "seconds_to_publication": round(one.seconds, 1),
+        "seconds_by_stage": json.loads(one.update.get("metrics_json") or "{}").get("seconds_by_stage"),
         "audit": _shares(one.answers),
         "story_harm": harm_of(one.answers, frozen) if one.answers else None,
         "teacher_quality": asdict(one.quality) if one.quality else None,

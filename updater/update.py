@@ -28,6 +28,7 @@ from updater.roles import Roles
 from updater.rollouts import Scorer
 from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
 from updater.selection import SelectionSlice, choose_candidate
+from updater.stage_times import StageTimes
 from updater.targets import ReadyTarget, ToldAnswers, best_told_answers
 from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult, passes_for
 
@@ -59,7 +60,8 @@ async def run_update(deps: UpdateDeps, *, trigger: str, update_id: str, report: 
     parent = deps.publisher.live
     update = Update(id=update_id, trigger=trigger, started_at=deps.now(), parent_version=parent.number)
     await deps.store.updates.begin(update)
-    run = UpdateRun(deps, update_id=update_id, parent=parent, report=report)
+    stages = StageTimes(report)
+    run = UpdateRun(deps, update_id=update_id, parent=parent, report=stages)
     try:
         version, scorecard = await run.to_the_end()
         end = replace(update, status=UpdateStatus.PUBLISHED, published_version=version.number, reason=version.note)
@@ -71,12 +73,12 @@ async def run_update(deps: UpdateDeps, *, trigger: str, update_id: str, report: 
         end, scorecard = replace(update, status=UpdateStatus.REJECTED, reason=f"publication refused: {refusal}"), None
     except (ChildFailed, InferenceError) as failure:
         end, scorecard = replace(update, status=UpdateStatus.FAILED, reason=str(failure)), None
-    run.remove_candidates()
+    await asyncio.to_thread(run.remove_candidates)
     end = replace(
         end,
         ended_at=deps.now(),
         plan_json=json.dumps(run.account),
-        metrics_json=json.dumps(run.metrics),
+        metrics_json=json.dumps({**run.metrics, "seconds_by_stage": stages.seconds()}),
         scorecard_json=scorecard.model_dump_json() if scorecard else "{}",
     )
     await deps.store.updates.add_uses(run.uses(end))
