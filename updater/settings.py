@@ -20,7 +20,7 @@ class UpdaterSettings(BaseModel):
         description="Most passes over the examples, each a candidate; fewer where one makes steps enough.",
     )
     batch_size: int = Field(8, ge=1, le=256, description="Target examples per optimiser step.")
-    replay_ratio: float = Field(0.5, ge=0, le=4, description="Replayed examples beside each target example.")
+    replay_ratio: float = Field(0.75, ge=0, le=4, description="Replayed examples beside each target example.")
     min_examples: int = Field(8, ge=1, description="Fewest training examples of a cluster that may move weights.")
     gate_samples: int = Field(3, ge=1, le=64, description="Fresh completions per gate prompt and version.")
     threads: int = Field(0, ge=0, le=256, description="Trainer threads; 0 takes one per processor core.")

@@ -34,7 +34,7 @@ from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, 
 
 SCALES = (0.5, 0.75, 1.0)
 AUDIT_SAMPLES = 1
-AMPLIFICATION = 0.4
+AMPLIFICATION = 0.25
 """How far the target lies beyond the hinted teacher; other amounts are compared in EXPERIMENTS.md."""
 NUM_PROOF_PROMPTS = 4
 NICENESS = 19
