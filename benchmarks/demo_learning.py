@@ -70,6 +70,8 @@ async def _learn_seed(folder: Path, seed: int, plan: Plan, broken: str | None) -
     _say(f"seed {seed}: reflecting, updating, auditing")
     learned = await learn(log, folder / f"ours-{seed}", seed=seed, plan=plan, train=broken != "no_training")
     _say(f"seed {seed}: {learned.update['status']} after {learned.seconds:.0f} s{_short_line(learned.answers)}")
+    if learned.quality is not None:
+        _say(f"seed {seed}: told {learned.quality.hint!r}: {learned.quality.line}")
     return learned
 
 

@@ -8,7 +8,7 @@ out as dissenting).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from statistics import median
 
@@ -25,6 +25,9 @@ MAX_HINTS = 8
 """Wordings tried: everybody's first, then everybody's second."""
 NUM_PROBES = 6
 """Questions that each wording is tried on."""
+NUM_FINALISTS = 3
+"""Wordings that are tried on more questions: six leave its naturalness uncertain by 0.2 nats either way."""
+FINAL_PROBES = 12
 MIN_GAP_NATS = 1.0
 """Least median gap: below it the teacher does nothing else when told, so there is nothing to distil."""
 WORKS = 0.6
@@ -44,6 +47,13 @@ class TriedWording:
     """R(told answers) - R(live answers), under these words."""
     naturalness_nats: float
     """Mean log-probability per token of the told answers under the same policy when not told."""
+    num_probes: int
+    """Questions behind the naturalness; the gap is that of the first NUM_PROBES."""
+
+    @property
+    def clarity_nats(self) -> float:
+        """How natural and how much asked for its answers are, per token."""
+        return self.naturalness_nats + self.gap_nats / mean([len(answer) for answer in self.told])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +80,27 @@ class Judge:
     scorer: Scorer
     tokenizer: Tokenizer
     sampling: SamplingParams
+    drawn: dict[tuple[str, tuple[int, ...]], list[Answer]] = field(default_factory=dict)
+    """By model and prompt what was sampled so far: the seeds are the same, so would be the answers."""
 
     async def sample(self, model: str, prompts: Sequence[tuple[int, ...]], *, num_samples: int) -> list[list[Answer]]:
-        """(prompts, samples) fresh answers."""
-        answers = await sample_answers(
-            self.engine,
-            model,
-            prompts,
-            sampling=self.sampling,
-            stop_token_ids=self.tokenizer.stop_token_ids,
-            num_samples=num_samples,
-        )
+        """(prompts, samples) answers, each drawn only once."""
+        await all_of([self._draw_missing(model, prompt, num_samples) for prompt in dict.fromkeys(prompts)])
+        answers = [self.drawn[model, prompt][:num_samples] for prompt in prompts]
         self.scorer.remember(model, prompts, answers)
         return answers
+
+    async def _draw_missing(self, model: str, prompt: tuple[int, ...], num_samples: int) -> None:
+        known = self.drawn.get((model, prompt), [])
+        new = await sample_answers(
+            self.engine,
+            model,
+            prompt,
+            sampling=self.sampling,
+            stop_token_ids=self.tokenizer.stop_token_ids,
+            numbers=range(len(known), num_samples),
+        )
+        self.drawn[model, prompt] = known + new
 
 
 def wordings_of(cases: Sequence[Case]) -> dict[str, list[str]]:
@@ -111,10 +129,14 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
         tried = await all_of(
             [try_wording(judge, probes, words, model=model, untold=untold) for words in candidate_hints(wordings)]
         )
-        best = most_natural(tried)
+        finalists = clearest(tried)[:NUM_FINALISTS]
+        finalists = await all_of(
+            [try_further(judge, target.hinted[:FINAL_PROBES], one, model=model) for one in finalists]
+        )
+        best = clearest(finalists)[0]
         heard = list(dict.fromkeys(favourites.values()))
         preferences = await all_of(
-            [preference(judge, probes, words, best.told, untold, model=model) for words in heard]
+            [preference(judge, probes, words, best.told[: len(probes)], untold, model=model) for words in heard]
         )
         agreement = dict(zip(heard, preferences, strict=True))
         gap = median(agreement.values())
@@ -123,7 +145,7 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
                 text=best.words,
                 model=model,
                 gap_nats=gap,
-                tried=tuple(tried),
+                tried=tuple(finalists + [one for one in tried if one.words not in {row.words for row in finalists}]),
                 agreement=tuple(agreement.items()),
                 dissenting=frozenset(
                     one for one, words in favourites.items() if agreement[words] < MIN_AGREEMENT * gap
@@ -132,28 +154,46 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
     return None
 
 
-def most_natural(tried: Sequence[TriedWording]) -> TriedWording:
-    """Of the wordings that work, the one whose answers the policy would most likely give unasked as well.
+def clearest(tried: Sequence[TriedWording]) -> list[TriedWording]:
+    """Those that move the teacher, the clearest first.
 
-    The gap alone rewards what is unlikely unasked: a scolding has a large one, and brings apologies.
+    The gap alone rewards what is unlikely unasked (a scolding has a large one, and brings apologies); naturalness
+    alone what is obeyed half of the time. Their sum per token ranks wordings by how well they are obeyed
+    (EXPERIMENTS.md).
     """
     enough = WORKS * max(one.gap_nats for one in tried)
     working = [one for one in tried if one.gap_nats >= enough] or list(tried)
-    return max(working, key=lambda one: one.naturalness_nats)
+    return sorted(working, key=lambda one: one.clarity_nats, reverse=True)
 
 
 async def try_wording(
     judge: Judge, probes: Sequence[Case], words: str, *, model: str, untold: Sequence[tuple[int, ...]]
 ) -> TriedWording:
-    prompts = prompt_pairs(judge, probes, words)
-    told = await draw(judge, model, [hinted for _, hinted in prompts])
-    plain = await judge.scorer.log_probabilities(model, [(p, y) for (p, _), y in zip(prompts, told, strict=True)])
+    told = await draw_told(judge, probes, words, model=model)
     return TriedWording(
         words=words,
-        told=tuple(told),
+        told=told,
         gap_nats=await preference(judge, probes, words, told, untold, model=model),
-        naturalness_nats=mean([nats / len(answer) for nats, answer in zip(plain, told, strict=True)]),
+        naturalness_nats=await naturalness(judge, probes, told, model=model),
+        num_probes=len(probes),
     )
+
+
+async def try_further(judge: Judge, probes: Sequence[Case], wording: TriedWording, *, model: str) -> TriedWording:
+    """The same wording with its answers and their naturalness on more questions."""
+    told = await draw_told(judge, probes, wording.words, model=model)
+    nats = await naturalness(judge, probes, told, model=model)
+    return replace(wording, told=told, naturalness_nats=nats, num_probes=len(probes))
+
+
+async def draw_told(judge: Judge, probes: Sequence[Case], words: str, *, model: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(await draw(judge, model, [hinted for _, hinted in prompt_pairs(judge, probes, words)]))
+
+
+async def naturalness(judge: Judge, probes: Sequence[Case], told: Sequence[tuple[int, ...]], *, model: str) -> float:
+    plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
+    sums = await judge.scorer.log_probabilities(model, list(zip(plain, told, strict=True)))
+    return mean([nats / len(answer) for nats, answer in zip(sums, told, strict=True)])
 
 
 async def preference(

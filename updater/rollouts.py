@@ -1,6 +1,8 @@
 """Rollouts for the updater: sample fresh answers and score given ones, on the engine, behind live traffic."""
 
 import asyncio
+import zlib
+from array import array
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -28,20 +30,19 @@ class Answer:
 async def sample_answers(
     engine: InferenceClient,
     model: str,
-    prompts: Sequence[tuple[int, ...]],
+    prompt: tuple[int, ...],
     *,
     sampling: SamplingParams,
     stop_token_ids: tuple[int, ...],
-    num_samples: int,
-) -> list[list[Answer]]:
-    """(prompts, samples) answers. The seed depends on prompt and sample only, so two models see coupled draws."""
+    numbers: Sequence[int],
+) -> list[Answer]:
+    """One answer a number. The seed depends on prompt and number only, so two models see coupled draws."""
 
-    async def answer(prompt_number: int, sample: int) -> Answer:
-        seed = (sampling.seed + 7919 * prompt_number + sample) % 2**31
+    async def answer(number: int) -> Answer:
         request = CompletionRequest(
             model=model,
-            prompt_token_ids=prompts[prompt_number],
-            sampling=replace(sampling, seed=seed, stop=()),
+            prompt_token_ids=prompt,
+            sampling=replace(sampling, seed=seed_of(prompt, number, sampling.seed), stop=()),
             stop_token_ids=stop_token_ids,
             priority=PRIORITY,
         )
@@ -52,8 +53,12 @@ async def sample_answers(
             log_probability=float(sum(completion.logprobs)),
         )
 
-    drawn = await all_of([answer(p, s) for p in range(len(prompts)) for s in range(num_samples)])
-    return [drawn[p * num_samples : (p + 1) * num_samples] for p in range(len(prompts))]
+    return await all_of([answer(number) for number in numbers])
+
+
+def seed_of(prompt: tuple[int, ...], number: int, seed: int) -> int:
+    """In [0, 2**31): the same draw for the same prompt, whoever asks."""
+    return (zlib.crc32(array("q", prompt).tobytes()) + 7919 * number + seed) % 2**31
 
 
 class Scorer:

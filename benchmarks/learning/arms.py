@@ -3,6 +3,7 @@
 Knows how to drive daemons, not what has to hold (benchmarks/learning/checks.py).
 """
 
+import asyncio
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,7 @@ class Learned:
     data_dir: Path
     update: Record
     seconds: float
-    """From the first request to the end of the update."""
+    """From the first request to the end of the update, without the restart in between, which only the arms need."""
     frozen: Answers
     """Audit of policy@v0; measured for the first seed only, the audit being the same."""
     answers: Answers
@@ -110,6 +111,7 @@ async def learn(log: ServedLog, data_dir: Path, *, seed: int, plan: Plan, train:
     """Our arm: reflect, update, audit. `train` False leaves the update out."""
     copy_data_dir(log.data_dir, data_dir)
     async with running_daemon(data_dir) as daemon, DaemonClient(daemon.url) as client:
+        await _wait_embedder(client)
         started = time.monotonic()
         await reflect(client)
         end = await update(client) if train else UPDATE_NOT_RUN
@@ -214,6 +216,11 @@ async def _long_audit(client: DaemonClient, model: str, plan: Plan) -> Answers:
 def copy_data_dir(source: Path, target: Path) -> None:
     """Copy a stopped daemon's directory, without what belongs to its process."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("run", "lock", "logs", "daemon.json", "serve.log"))
+
+
+async def _wait_embedder(client: DaemonClient) -> None:
+    while (await client.get("/admin/status"))["memory_degraded"]:  # noqa: ASYNC110 - another process
+        await asyncio.sleep(0.5)
 
 
 async def _ask_why(client: DaemonClient, interaction_ids: Sequence[str]) -> tuple[Record | None, Record | None]:

@@ -1,26 +1,34 @@
-from updater.hints import MAX_HINTS, TriedWording, candidate_hints, most_natural
+from updater.hints import MAX_HINTS, TriedWording, candidate_hints, clearest
 
 
-def tried(words: str, gap: float, naturalness: float) -> TriedWording:
-    return TriedWording(words=words, told=((1, 2),), gap_nats=gap, naturalness_nats=naturalness)
+def tried(words: str, gap: float, naturalness: float, *, num_tokens: int = 25) -> TriedWording:
+    return TriedWording(
+        words=words, told=((1,) * num_tokens,), gap_nats=gap, naturalness_nats=naturalness, num_probes=6
+    )
 
 
 def test_a_scolding_does_not_become_the_hint() -> None:
     """Of wordings that work alike, the one with the most natural answers is taken, not the one with the largest gap."""
     plain, scolding = tried("one short sentence please", 22.0, -1.5), tried("you are rambling", 26.0, -2.1)
-    assert most_natural([scolding, plain]) == plain
+    assert clearest([scolding, plain])[0] == plain
 
 
 def test_a_wording_that_hardly_works_is_not_taken_for_its_nature() -> None:
     """Answers that are natural because nothing changed do not count."""
     works, weak = tried("one short sentence please", 22.0, -1.5), tried("more detail please", 2.0, -1.1)
-    assert most_natural([weak, works]) == works
+    assert clearest([weak, works]) == [works]
+
+
+def test_a_wording_that_is_obeyed_half_of_the_time_is_not_taken_for_its_nature() -> None:
+    """Long answers are natural; per token little of them was asked for."""
+    obeyed, half = tried("one short sentence please", 23.9, -1.68), tried("not all that", 20.9, -1.66, num_tokens=35)
+    assert clearest([half, obeyed])[0] == obeyed
 
 
 def test_one_wording_is_enough() -> None:
     """With a single user there is nothing to compare, even where it moves the wrong way."""
     only = tried("hm", -1.0, -1.1)
-    assert most_natural([only]) == only
+    assert clearest([only]) == [only]
 
 
 def test_everybody_is_heard_before_anybody_twice() -> None:
