@@ -31,7 +31,7 @@ FINAL_PROBES = 12
 MIN_GAP_NATS = 1.0
 """Least median gap: below it the teacher does nothing else when told, so there is nothing to distil."""
 WORKS = 0.6
-"""Share of the largest gap from which a wording counts as working."""
+"""Share of the median gap from which a wording counts as working. One that is far above the others proves nothing."""
 MIN_AGREEMENT = 0.4
 """Share of the gap that a user's own words have to show, or their examples are left out as dissenting."""
 
@@ -65,6 +65,8 @@ class ChosenHint:
     """The teacher: the live version's name, or `base` where only the base complies."""
     gap_nats: float
     """Median over the users' wordings of the nats by which they prefer the hint's answers: what there is to learn."""
+    untold_nats: float
+    """R of the live version's answers under the hint: how far from what was asked they are, mean over the probes."""
     tried: tuple[TriedWording, ...]
     agreement: tuple[tuple[str, float], ...]
     """(wording, nats by which it prefers the hint's answers to the live ones)."""
@@ -145,6 +147,7 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
                 text=best.words,
                 model=model,
                 gap_nats=gap,
+                untold_nats=await mean_log_ratio(judge, probes, best.words, untold, model=model),
                 tried=tuple(finalists + [one for one in tried if one.words not in {row.words for row in finalists}]),
                 agreement=tuple(agreement.items()),
                 dissenting=frozenset(
@@ -161,7 +164,7 @@ def clearest(tried: Sequence[TriedWording]) -> list[TriedWording]:
     alone what is obeyed half of the time. Their sum per token ranks wordings by how well they are obeyed
     (EXPERIMENTS.md).
     """
-    enough = WORKS * max(one.gap_nats for one in tried)
+    enough = WORKS * median(one.gap_nats for one in tried)
     working = [one for one in tried if one.gap_nats >= enough] or list(tried)
     return sorted(working, key=lambda one: one.clarity_nats, reverse=True)
 
@@ -206,10 +209,17 @@ async def preference(
     model: str,
 ) -> float:
     """Mean nats by which a wording, read as the hint, prefers the told answers to the untold ones."""
+    for_told = await mean_log_ratio(judge, probes, words, told, model=model)
+    return for_told - await mean_log_ratio(judge, probes, words, untold, model=model)
+
+
+async def mean_log_ratio(
+    judge: Judge, probes: Sequence[Case], words: str, answers: Sequence[tuple[int, ...]], *, model: str
+) -> float:
+    """R in nats, mean over the probes, of one answer each under one wording."""
     prompts = prompt_pairs(judge, probes, words)
-    for_told = await judge.scorer.hindsight_log_ratios(model, prompts, [[answer] for answer in told])
-    for_untold = await judge.scorer.hindsight_log_ratios(model, prompts, [[answer] for answer in untold])
-    return mean([row[0] for row in for_told]) - mean([row[0] for row in for_untold])
+    ratios = await judge.scorer.hindsight_log_ratios(model, prompts, [[answer] for answer in answers])
+    return mean([row[0] for row in ratios])
 
 
 def prompt_pairs(judge: Judge, cases: Sequence[Case], hint: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -16,10 +16,10 @@ from updater.rollouts import Answer, mean
 from updater.scorecard import Rung
 
 MIN_SELECTION = 2
-TOLD_TRIES = 4
+TOLD_TRIES = 6
 """Answers that the told teacher gives to each training question."""
 TOLD_KEPT = 2
-"""Of those, how many teach: the ones that the hint makes most likelier."""
+"""Of those, how many teach: the clearest ones."""
 
 ToldAnswers = dict[str, list[tuple[int, ...]]]
 """By interaction id."""
@@ -85,26 +85,33 @@ async def ask_teacher(
 
 
 async def best_told_answers(judge: Judge, ready: ReadyTarget, cases: Sequence[Case]) -> ToldAnswers:
-    """Per case the told teacher's answers that do most of what was asked, by the hindsight log-ratio.
+    """Per case the clearest of the told teacher's answers.
 
-    A small model that is told obeys most of the time, and a student copies the rest as well. So it is shown the better
-    half of a few tries (rejection sampling, as in STaR, arXiv 2203.14465, with the users' words as the judge).
+    A small model that is told obeys most of the time, and a student copies the rest as well. So it is shown the best
+    of a few tries (rejection sampling, as in STaR, arXiv 2203.14465, with the users' words as the judge).
     """
     if ready.hint is None or not cases:
         return {}
-    answers = tokens_of(await ask_teacher(judge, ready, cases, num_samples=TOLD_TRIES))
-    prompts = prompt_pairs(judge, cases, ready.hint.text)
-    ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, answers)
+    untold_nats = ready.hint.untold_nats
+    answers = await ask_teacher(judge, ready, cases, num_samples=TOLD_TRIES)
     return {
-        case.interaction.id: best_of(given, scores, TOLD_KEPT)
-        for case, given, scores in zip(cases, answers, ratios, strict=True)
+        case.interaction.id: clearest_answers(given, untold_nats=untold_nats, count=TOLD_KEPT)
+        for case, given in zip(cases, answers, strict=True)
     }
 
 
-def best_of(answers: Sequence[tuple[int, ...]], scores: Sequence[float], count: int) -> list[tuple[int, ...]]:
-    """The `count` best answers by score, the best first; the same answer counts once."""
-    ranked = sorted(zip(scores, answers, strict=True), key=lambda row: row[0], reverse=True)
-    return list(dict.fromkeys(answer for _, answer in ranked))[:count]
+def clearest_answers(answers: Sequence[Answer], *, untold_nats: float, count: int) -> list[tuple[int, ...]]:
+    """The `count` clearest answers, the clearest first; the same answer counts once.
+
+    An answer is as clear as the wording it obeys (TriedWording.clarity_nats): its log-probability when not told, plus
+    R(answer) - R(untold answers), per token; which is what it has when told, less R(untold answers), per token.
+    """
+
+    def clarity_nats(answer: Answer) -> float:
+        return (answer.log_probability - untold_nats) / max(1, len(answer.token_ids))
+
+    ranked = sorted(answers, key=clarity_nats, reverse=True)
+    return list(dict.fromkeys(answer.token_ids for answer in ranked))[:count]
 
 
 async def teacher_progress(judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int) -> Progress:

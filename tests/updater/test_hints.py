@@ -25,6 +25,14 @@ def test_a_wording_that_is_obeyed_half_of_the_time_is_not_taken_for_its_nature()
     assert clearest([half, obeyed])[0] == obeyed
 
 
+def test_one_wording_far_above_the_others_does_not_shut_them_out() -> None:
+    """As measured: an excuse in a wording moves the teacher most and brings the least natural answers."""
+    phone, plain = tried("on my phone, one short sentence", 40.4, -2.5), tried("one short sentence please", 23.6, -1.49)
+    scolding, detail = tried("you are rambling", 21.8, -2.28), tried("more detail please", 2.7, -1.14, num_tokens=64)
+    assert clearest([phone, scolding, detail, plain])[0] == plain
+    assert detail not in clearest([phone, scolding, detail, plain])
+
+
 def test_one_wording_is_enough() -> None:
     """With a single user there is nothing to compare, even where it moves the wrong way."""
     only = tried("hm", -1.0, -1.1)
