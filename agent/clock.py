@@ -1,157 +1,248 @@
-"""Says when a pass is due: every so often, at cron times, after so many interactions, or because someone asks.
+"""Asks for passes when they are due: what was said (agent/schedule.py), and how far each kind of pass has come.
 
-APScheduler is a clock here and nothing else: the whole body of a job sets an event, and the pass runs in the task
-group of the daemon. (APScheduler logs and drops what a job raises, and cancels running jobs at shutdown.) `every`
-counts from the last run, which the store remembers: a daemon that was off catches up once. This module does not know
-what a pass does.
+Due times are ours, in the store. `every` counts real seconds since the last run, so that a step of the wall clock
+neither hurries nor stops it; while the daemon is off the wall clock is all there is. Cron times are wall times and each
+comes once: a clock that is set back does not repeat them. What falls due while a pass of its kind runs, in quiet hours,
+during a pause, or with the daemon off runs once afterwards. This module does not know what a pass does.
 """
 
 import asyncio
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Self
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.interval import IntervalTrigger
+import structlog
 
-_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_CATCH_UP_DELAY = timedelta(seconds=30)
-"""A pass missed while the daemon was off waits until start-up is over."""
+from agent.schedule import Schedule
+from memory.store import Store
 
+log = structlog.get_logger(__name__)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """When one kind of pass is due; each part may be absent."""
-
-    every_s: float | None = None
-    cron: str | None = None
-    """Five fields, UTC; weekdays by name or by number as people count them (0 and 7 are Sunday)."""
-    after_interactions: int | None = None
-
-    @classmethod
-    def parse(cls, *, every: str, cron: str, after_interactions: int) -> Self:
-        """From the configuration's spelling, where an empty text and 0 mean off. Raises ValueError."""
-        if cron:
-            CronTrigger.from_crontab(name_weekdays(cron))
-        return cls(
-            every_s=parse_duration(every) if every else None,
-            cron=cron or None,
-            after_interactions=after_interactions or None,
-        )
+TICK_S = 1.0
+_CATCH_UP_DELAY_S = 30.0
+"""What was missed while the daemon was off waits until start-up is over."""
+_STEP_BACK_S = 2.0
+"""The wall clock falling behind real time by more than this between two ticks was set back."""
+_PAUSED_KEY = "clock/paused"
 
 
-class Alarm:
-    """One kind of pass and its reasons to run."""
+class AskForPass(Protocol):
+    """What the clock may do with passes."""
 
-    def __init__(self, name: str, schedule: Schedule) -> None:
-        self.name = name
-        self.schedule = schedule
-        self.num_new = 0
-        """Interactions since the last run."""
-        self._event = asyncio.Event()
-        self._reason = ""
+    def is_active(self, kind: str) -> bool:
+        """One of this kind runs or waits for its turn."""
 
-    @property
-    def is_due(self) -> bool:
-        return self._event.is_set()
+    def ask(self, kind: str, trigger: str) -> None: ...
 
-    def ring(self, reason: str) -> None:
-        """Make the pass due. The first reason is kept until it is taken."""
-        if not self._event.is_set():
-            self._reason = reason
-        self._event.set()
+
+def real_seconds() -> float:
+    """Since some moment, sleep of the machine included, whatever the wall clock does."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(slots=True, kw_only=True)
+class Timer:
+    """One kind of pass and what has gathered since its last run."""
+
+    kind: str
+    schedule: Schedule
+    elapsed_s: float = 0.0
+    """Real seconds since the last run began, or since the first start."""
+    cron_due_at: datetime | None = None
+    last_at: datetime | None = None
+    num_new: int = 0
+    """Interactions since the last run."""
+    num_negative: int = 0
+    """Critical feedback since the last run."""
+    reason: str | None = None
+    """Why it is due, kept until it begins."""
+
+    def find_reason(self, *, now: datetime, idle_s: float) -> str | None:
+        said = self.schedule
+        if said.every_s is not None and self.elapsed_s >= said.every_s:
+            return "every"
+        if self.cron_due_at is not None and now >= self.cron_due_at:
+            return "cron"
+        if said.after_interactions is not None and self.num_new >= said.after_interactions:
+            return "after_interactions"
+        if said.after_negative is not None and self.num_negative >= said.after_negative:
+            return "after_negative"
+        if said.idle_s is not None and self.num_new + self.num_negative > 0 and idle_s >= said.idle_s:
+            return "when_idle"
+        return None
+
+    def next_time(self, now: datetime) -> datetime | None:
+        """When it is due by time alone; not before the end of quiet hours."""
+        said = self.schedule
+        times = [] if self.cron_due_at is None else [max(now, self.cron_due_at)]
+        if said.every_s is not None:
+            times.append(now + timedelta(seconds=max(0.0, said.every_s - self.elapsed_s)))
+        due_at = now if self.reason is not None else min(times, default=None)
+        if due_at is not None and said.quiet is not None and said.quiet.covers(due_at):
+            return said.quiet.end_after(due_at)
+        return due_at
+
+    def held_by(self, now: datetime) -> str | None:
+        """What keeps it from running though it may be due."""
+        if not self.schedule.enabled:
+            return "disabled"
+        if self.schedule.quiet is not None and self.schedule.quiet.covers(now):
+            return "quiet hours"
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Clock:
+    """The timers, and the loop that looks at them."""
+
+    store: Store
+    now: Callable[[], datetime]
+    real_s: Callable[[], float] = real_seconds
+    save_every_s: float = 60.0
+    is_paused: bool = False
+    """Learning as a whole stands still."""
+    timers: dict[str, Timer] = field(default_factory=dict)
+    _seen: tuple[datetime, float] | None = None
+    """Wall and real time of the last tick."""
+    _saved_s: float = 0.0
+
+    async def restore(self, schedules: Mapping[str, Schedule]) -> None:
+        """Take up where the last daemon stopped; the time it was off counts."""
+        now = self.now()
+        self._seen, self._saved_s = (now, self.real_s()), self.real_s()
+        self.is_paused = await self.store.state.get(_PAUSED_KEY) is not None
+        for kind, schedule in schedules.items():
+            timer = self.timers[kind] = Timer(kind=kind, schedule=schedule)
+            await self._restore_counts(timer)
+            saved = json.loads(await self.store.state.get(f"clock/{kind}/timer") or "{}")
+            if saved:
+                off_s = (now - datetime.fromisoformat(saved["saved_at"])).total_seconds()
+                timer.elapsed_s = saved["elapsed_s"] + max(0.0, off_s)
+                timer.reason = saved["reason"]
+                missed = saved["cron_due_at"] if saved["cron"] == _cron_of(schedule) else None
+                timer.cron_due_at = datetime.fromisoformat(missed) if missed else None
+            elif timer.last_at is not None:
+                timer.elapsed_s = max(0.0, (now - timer.last_at).total_seconds())
+            self._keep_cron_near(timer, now)
+            self._wait_for_start_up(timer, now)
+
+    async def run(self, passes: AskForPass, *, idle_s: Callable[[], float]) -> None:
+        """Look at the timers every second, for ever. `idle_s`: seconds since the last request ended, 0 during one."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            await self.tick(passes, idle_s=idle_s())
+
+    async def tick(self, passes: AskForPass, *, idle_s: float) -> None:
+        """Let time pass, and ask for what is due."""
+        now, real_s = self.now(), self.real_s()
+        assert self._seen is not None, "restore comes first"
+        passed_s = real_s - self._seen[1]
+        was_set_back = (now - self._seen[0]).total_seconds() < passed_s - _STEP_BACK_S
+        self._seen = now, real_s
+        for timer in self.timers.values():
+            timer.elapsed_s += passed_s
+            if was_set_back:
+                self._keep_cron_near(timer, now)
+            if passes.is_active(timer.kind):
+                continue
+            if timer.reason is None:
+                timer.reason = timer.find_reason(now=now, idle_s=idle_s)
+            if timer.reason is not None and not self.is_paused and timer.held_by(now) is None:
+                passes.ask(timer.kind, timer.reason)
+        if real_s - self._saved_s >= self.save_every_s:
+            await self.save()
+
+    async def note_started(self, kind: str) -> None:
+        """A pass begins, whoever asked for it: what has gathered is its business from here on. Durable on return."""
+        timer, now = self.timers[kind], self.now()
+        timer.elapsed_s, timer.last_at, timer.reason = 0.0, now, None
+        timer.num_new = timer.num_negative = 0
+        if timer.cron_due_at is not None and timer.cron_due_at <= now:
+            timer.cron_due_at = self._next_cron(timer, now)
+        state = self.store.state
+        await state.set(f"clock/{kind}/last_at", now.isoformat())
+        for name, newest in (
+            ("newest_id", await self.store.interactions.newest_id()),
+            ("newest_feedback_id", await self.store.feedback.newest_id()),
+        ):
+            if newest is not None:
+                await state.set(f"clock/{kind}/{name}", newest)
+        await self.save()
 
     def count_interactions(self, count: int) -> None:
-        self.num_new += count
-        threshold = self.schedule.after_interactions
-        if threshold is not None and self.num_new >= threshold:
-            self.ring("after_interactions")
+        for timer in self.timers.values():
+            timer.num_new += count
 
-    async def due(self) -> str:
-        """Wait until the pass is due; returns why. Taking it starts the count of interactions anew."""
-        await self._event.wait()
-        self._event.clear()
-        self.num_new = 0
-        return self._reason
+    def count_negative(self) -> None:
+        for timer in self.timers.values():
+            timer.num_negative += 1
 
+    async def change(self, kind: str, schedule: Schedule) -> None:
+        """Another schedule from now on; what has gathered still counts, what was due by the old one does not."""
+        timer = self.timers[kind]
+        counts_anew = _cron_of(schedule) != _cron_of(timer.schedule) or not timer.schedule.enabled
+        timer.schedule, timer.reason = schedule, None
+        if counts_anew:
+            timer.cron_due_at = self._next_cron(timer, self.now())
+        await self.save()
 
-class Clock:
-    """Rings alarms at their times. Use as a context manager around the life of the daemon."""
+    async def pause(self, *, wanted: bool) -> None:
+        """Stop or go on with learning as a whole; durable on return."""
+        self.is_paused = wanted
+        if wanted:
+            await self.store.state.set(_PAUSED_KEY, self.now().isoformat())
+        else:
+            await self.store.state.remove(_PAUSED_KEY)
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
-        self._scheduler = AsyncIOScheduler(
-            timezone=UTC, job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        )
+    def next_due(self, kind: str) -> datetime | None:
+        """By time alone; None while nothing can become due by time."""
+        timer = self.timers[kind]
+        return None if self.is_paused or not timer.schedule.enabled else timer.next_time(self.now())
 
-    def add(self, alarm: Alarm, *, last_run_at: datetime | None) -> None:
-        schedule = alarm.schedule
-        if schedule.every_s is not None:
-            trigger = IntervalTrigger(seconds=max(1, round(schedule.every_s)), timezone=UTC)
-            first = first_due(schedule.every_s, last_run_at=last_run_at, now=self._now())
-            self._schedule(alarm, "every", trigger, next_run_time=first)
-        if schedule.cron is not None:
-            trigger = CronTrigger.from_crontab(
-                name_weekdays(schedule.cron), timezone=UTC
-            )  # no hour is skipped or comes twice
-            self._schedule(alarm, "cron", trigger)
+    async def save(self) -> None:
+        """How far the timers are; durable on return."""
+        self._saved_s = self.real_s()
+        for timer in self.timers.values():
+            saved = {
+                "elapsed_s": timer.elapsed_s,
+                "saved_at": self.now().isoformat(),
+                "cron": _cron_of(timer.schedule),
+                "cron_due_at": timer.cron_due_at.isoformat() if timer.cron_due_at else None,
+                "reason": timer.reason,
+            }
+            await self.store.state.set(f"clock/{timer.kind}/timer", json.dumps(saved))
 
-    def next_due(self, alarm: Alarm) -> datetime | None:
-        jobs = [self._scheduler.get_job(f"{alarm.name}/{reason}") for reason in ("every", "cron")]
-        times = [job.next_run_time for job in jobs if job is not None and job.next_run_time is not None]
-        return min(times, default=None)
+    async def _restore_counts(self, timer: Timer) -> None:
+        state, prefix = self.store.state, f"clock/{timer.kind}"
+        last_at = await state.get(f"{prefix}/last_at")
+        timer.last_at = datetime.fromisoformat(last_at) if last_at is not None else None
+        timer.num_new = await self.store.interactions.count(after_id=await state.get(f"{prefix}/newest_id"))
+        newest = await state.get(f"{prefix}/newest_feedback_id")
+        timer.num_negative = await self.store.feedback.count_negative(after_id=newest)
 
-    def __enter__(self) -> Self:
-        self._scheduler.start()
-        return self
+    def _wait_for_start_up(self, timer: Timer, now: datetime) -> None:
+        """What is overdue at the start, and only that, comes a little later."""
+        every_s = timer.schedule.every_s
+        if every_s is not None and timer.elapsed_s >= every_s:
+            timer.elapsed_s = every_s - min(_CATCH_UP_DELAY_S, every_s)
+        if timer.cron_due_at is not None and timer.cron_due_at <= now:
+            timer.cron_due_at = now + timedelta(seconds=_CATCH_UP_DELAY_S)
 
-    def __exit__(self, *exc_info: object) -> None:
-        self._scheduler.shutdown(wait=False)
+    def _keep_cron_near(self, timer: Timer, now: datetime) -> None:
+        """The due time stays unless it is none, or further off than two periods: then the clock was far ahead once."""
+        following = self._next_cron(timer, now)
+        second = timer.schedule.cron.next_after(following) if timer.schedule.cron and following else None
+        is_far = timer.cron_due_at is not None and second is not None and timer.cron_due_at > second
+        if timer.cron_due_at is None or is_far:
+            timer.cron_due_at = following
 
-    def _schedule(self, alarm: Alarm, reason: str, trigger: object, **options: datetime) -> None:
-        async def ring() -> None:  # a coroutine, so that it runs on the loop and not in a pool thread
-            alarm.ring(reason)
-
-        self._scheduler.add_job(ring, trigger, id=f"{alarm.name}/{reason}", replace_existing=True, **options)
-
-
-def parse_duration(text: str) -> float:
-    """Seconds in a text such as 90s, 30m, 6h or 1.5d."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", text.strip())
-    if match is None or float(match[1]) == 0:
-        raise ValueError(f"expected a duration such as 90s, 30m, 6h or 2d, got {text!r}")
-    return float(match[1]) * _SECONDS[match[2]]
-
-
-def first_due(every_s: float, *, last_run_at: datetime | None, now: datetime) -> datetime:
-    """A full period after the last run (or after now, at the first start); soon, where that is already over."""
-    period = timedelta(seconds=every_s)
-    if last_run_at is None:
-        return now + period
-    return max(last_run_at + period, now + min(_CATCH_UP_DELAY, period))
-
-
-def name_weekdays(cron: str) -> str:
-    """Write the weekday field in names: APScheduler 3 counts Monday as 0, crontab and people count Sunday as 0."""
-    fields = cron.split()
-    if len(fields) != 5:
-        raise ValueError(f"cron needs five fields (minute hour day month weekday), got {cron!r}")
-    weekday = ",".join(_name_weekday_part(part) for part in fields[4].split(","))
-    return " ".join([*fields[:4], weekday])
+    def _next_cron(self, timer: Timer, now: datetime) -> datetime | None:
+        cron = timer.schedule.cron
+        return None if cron is None else cron.next_after(now)
 
 
-def _name_weekday_part(part: str) -> str:
-    """One item of the list: `*`, `*/2`, a day, or a range with an optional step, written out as names."""
-    match = re.fullmatch(r"([0-7])(?:-([0-7]))?(?:/([1-9]))?", part)
-    if match is None:
-        return part
-    first, last, step = match.groups()
-    end = int(last) if last is not None else 6 if step is not None else int(first)
-    if end < int(first):
-        raise ValueError(f"weekday range {part!r} runs backwards")
-    days = range(int(first), end + 1, int(step or 1))
-    return ",".join(_WEEKDAYS[day % 7] for day in days)
+def _cron_of(schedule: Schedule) -> str | None:
+    return None if schedule.cron is None else f"{schedule.cron.text} {schedule.cron.zone.key}"

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from agent.children import EMBEDDER_SOCKET, ENGINE_SOCKET, embedder_of, engine_of
-from agent.clock import Alarm, Schedule
+from agent.clock import Clock
 from agent.data_dir import DataDir, hold_data_dir
 from agent.footprint import limit_arenas
 from agent.generate import Generator
@@ -25,6 +25,7 @@ from agent.logs import configure_logs
 from agent.models import Models, prepare_models
 from agent.passes import Kind
 from agent.publishing import LivePolicy, find_live
+from agent.schedules import Schedules
 from agent.stopping import only_cause, stop_signals
 from agent.supervisor import ChildRunner
 from agent.tables import Settings
@@ -34,6 +35,7 @@ from memory.recall import Recall
 from memory.records import utc_now
 from memory.store import Store, open_store
 from memory.tokens import Tokenizer
+from reflection.settings import ScheduleSettings
 
 log = structlog.get_logger(__name__)
 
@@ -115,7 +117,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         recall=recall,
         generator=Generator(engine=opened.engine, tokenizer=tokenizer, wait_ready=engine.wait_ready),
         learning=learning,
-        alarms=_alarms(settings),
+        schedules=_schedules(settings, store),
         engine=engine,
         embedder=embedder,
         runner=runner,
@@ -123,10 +125,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
     )
 
 
-def _alarms(settings: Settings) -> dict[Kind, Alarm]:
-    """One for each kind of pass, as [reflection] and [updater] say."""
-    schedules = {
-        kind: Schedule.parse(every=table.every, cron=table.cron, after_interactions=table.after_interactions)
-        for kind, table in ((Kind.REFLECT, settings.reflection), (Kind.UPDATE, settings.updater))
-    }
-    return {kind: Alarm(kind.value, schedule) for kind, schedule in schedules.items()}
+def _schedules(settings: Settings, store: Store) -> Schedules:
+    """When each kind of pass runs, as [reflection] and [updater] say."""
+    configured: dict[str, ScheduleSettings] = {Kind.REFLECT: settings.reflection, Kind.UPDATE: settings.updater}
+    return Schedules(configured=configured, clock=Clock(store=store, now=utc_now), store=store)

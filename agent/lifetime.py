@@ -16,16 +16,16 @@ from agent.api.app import build_app
 from agent.api.context import Context, Phase
 from agent.api.metrics import Metrics
 from agent.children import Engine
-from agent.clock import Alarm, Clock
 from agent.data_dir import DataDir
 from agent.footprint import give_back_memory, keep_small
 from agent.generate import Generator
 from agent.indexing import keep_indexed
 from agent.learning import Learning
 from agent.listening import Listener, listening
-from agent.passes import Kind, Passes, recall_run
+from agent.passes import Passes
 from agent.publishing import LivePolicy
 from agent.respond import Parts, Responder
+from agent.schedules import Schedules
 from agent.status import StatusReader
 from agent.stopping import StopRequest
 from agent.supervisor import Child, ChildRunner
@@ -51,7 +51,7 @@ class Daemon:
     recall: Recall
     generator: Generator
     learning: Learning
-    alarms: dict[Kind, Alarm]
+    schedules: Schedules
     engine: Engine
     embedder: Child
     runner: ChildRunner
@@ -64,47 +64,41 @@ class Daemon:
         """Until `stop` is asked for. Raises, in a group, what a part could not get over."""
         phase = Phase(is_engine_ready=lambda: self.engine.is_ready)
         passes = self._passes()
-        clock = await self._start_clock()
+        await self.schedules.restore()
         await passes.end_interrupted()
         async with asyncio.TaskGroup() as background:
-            with clock:
-                children = [background.create_task(child.run()) for child in (self.engine, self.embedder)]
-                learning = self._start_learning(background, passes)
-                async with asyncio.TaskGroup() as turns:
-                    responder = Responder(self._response_parts(), turns)
-                    context = self._context(phase, responder, passes, clock)
-                    socket = self.home.sockets / "admin.sock"
-                    async with listening(build_app(context), self.settings.server, socket) as listener:
-                        await self._greet_when_ready(phase, listener, on_ready)
-                        await stop.wait()
-                        await self._drain(phase, listener, responder, learning, stop)
-                await self.recall.save()
-                for child in children:
-                    child.cancel()
+            children = [background.create_task(child.run()) for child in (self.engine, self.embedder)]
+            async with asyncio.TaskGroup() as turns:
+                responder = Responder(self._response_parts(), turns)
+                learning = self._start_learning(background, passes, responder)
+                context = self._context(phase, responder, passes)
+                socket = self.home.sockets / "admin.sock"
+                async with listening(build_app(context), self.settings.server, socket) as listener:
+                    await self._greet_when_ready(phase, listener, on_ready)
+                    await stop.wait()
+                    await self._drain(phase, listener, responder, learning, stop)
+            await self.schedules.clock.save()
+            await self.recall.save()
+            for child in children:
+                child.cancel()
 
     def _passes(self) -> Passes:
         return Passes(
             store=self.store,
             runs=self.learning.runs,
-            alarms=self.alarms,
+            note_started=self.schedules.clock.note_started,
+            max_duration_s=self.schedules.max_duration_s,
             live_version=lambda: self.policy.live.number,
             now=self.now,
         )
 
-    async def _start_clock(self) -> Clock:
-        """With what is owed since the last run of the daemon."""
-        clock = Clock(self.now)
-        for kind, alarm in self.alarms.items():
-            last_at, num_new = await recall_run(self.store, kind)
-            clock.add(alarm, last_run_at=last_at)
-            alarm.count_interactions(num_new)
-        return clock
-
-    def _start_learning(self, background: asyncio.TaskGroup, passes: Passes) -> list[asyncio.Task[None]]:
+    def _start_learning(
+        self, background: asyncio.TaskGroup, passes: Passes, responder: Responder
+    ) -> list[asyncio.Task[None]]:
         """All that goes on beside serving and stops first."""
         return [
             background.create_task(passes.run(), name="passes"),
-            *(background.create_task(passes.follow_clock(kind), name=f"clock/{kind}") for kind in Kind),
+            background.create_task(self.schedules.clock.run(passes, idle_s=lambda: responder.idle_s), name="clock"),
             background.create_task(keep_indexed(self.recall, self.embedder, self._stored), name="index"),
             background.create_task(self.policy.unload_drained(), name="unload"),
             background.create_task(keep_small(), name="footprint"),
@@ -130,10 +124,9 @@ class Daemon:
         self.metrics.note_stored(rows)
         self._stored.set()
         num_live = sum(row.purpose is Purpose.LIVE for row in rows)
-        for alarm in self.alarms.values():
-            alarm.count_interactions(num_live)
+        self.schedules.clock.count_interactions(num_live)
 
-    def _context(self, phase: Phase, responder: Responder, passes: Passes, clock: Clock) -> Context:
+    def _context(self, phase: Phase, responder: Responder, passes: Passes) -> Context:
         """What HTTP may reach."""
         status = StatusReader(
             phase=phase,
@@ -141,8 +134,7 @@ class Daemon:
             policy=self.policy,
             passes=passes,
             responder=responder,
-            clock=clock,
-            alarms=self.alarms,
+            schedules=self.schedules,
             children=[child for child in (self.engine, self.embedder) if isinstance(child, Child)],
             embedder=self.embedder,
             runner=self.runner,
@@ -157,6 +149,7 @@ class Daemon:
             policy=self.policy,
             responder=responder,
             passes=passes,
+            schedules=self.schedules,
             phase=phase,
             metrics=self.metrics,
             read_status=status.read,

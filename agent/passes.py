@@ -7,7 +7,7 @@ pass does.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -15,13 +15,15 @@ from typing import Protocol
 
 import structlog
 
-from agent.clock import Alarm
 from agent.footprint import give_back_memory
 from memory.records import ReflectionPass, Update, new_id
 from memory.states import PassStatus, UpdateStatus
 from memory.store import Store
 
 log = structlog.get_logger(__name__)
+
+PUBLISH = "publish"
+"""The stage of an update that nothing may interrupt."""
 
 Report = Callable[[str, int, int], None]
 """Told of progress: the stage, how much is done, and of how much."""
@@ -40,6 +42,14 @@ class Kind(StrEnum):
 
 class UpdateRunningError(RuntimeError):
     """An update runs or waits to run; there is never more than one."""
+
+
+class EndedEarlyError(RuntimeError):
+    """The pass was ended from outside: by an operator, or because it took longer than its schedule allows."""
+
+
+class PublishingError(RuntimeError):
+    """A version is being published: half of that would be worse than any end."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,19 +76,23 @@ class Passes:
         *,
         store: Store,
         runs: dict[Kind, RunPass],
-        alarms: dict[Kind, Alarm],
+        note_started: Callable[[str], Awaitable[None]],
+        max_duration_s: Callable[[str], float | None],
         live_version: Callable[[], int],
         now: Callable[[], datetime],
     ) -> None:
+        """`note_started`: told of each pass that begins, so that its schedule counts anew."""
         self.running: Progress | None = None
         self._store = store
         self._runs = runs
-        self._alarms = alarms
+        self._note_started = note_started
+        self._max_duration_s = max_duration_s
         self._live_version = live_version
         self._now = now
         self._queue: deque[Progress] = deque()
         self._asked = asyncio.Event()
         self._failing: set[Kind] = set()
+        self._task: asyncio.Task[None] | None = None
 
     def request_reflect(self, trigger: str) -> str:
         """The id of the pass that will run: of the one that waits already, where there is one."""
@@ -106,14 +120,32 @@ class Passes:
             self._asked.clear()
             await self._asked.wait()
 
-    async def follow_clock(self, kind: Kind) -> None:
-        """Ask for a pass whenever its alarm rings, for ever."""
-        while True:
-            trigger = await self._alarms[kind].due()
-            if kind is Kind.REFLECT:
-                self.request_reflect(trigger)
-            elif not any(p is not None and p.kind is Kind.UPDATE for p in (self.running, *self._queue)):
-                self.request_update(trigger)
+    def is_active(self, kind: str) -> bool:
+        """One of this kind runs or waits for its turn."""
+        return any(progress is not None and progress.kind == kind for progress in (self.running, *self._queue))
+
+    def ask(self, kind: str, trigger: str) -> None:
+        """What the clock calls, for a kind that is not active."""
+        if kind == Kind.REFLECT:
+            self.request_reflect(trigger)
+        else:
+            self.request_update(trigger)
+
+    def abort(self, run_id: str) -> bool:
+        """End the pass that runs, as failed, or take one that waits out of the queue; False where there is none.
+
+        Raises PublishingError: what is being published has to come to its end.
+        """
+        waiting = next((progress for progress in self._queue if progress.id == run_id), None)
+        if waiting is not None:
+            self._queue.remove(waiting)
+            return True
+        if self.running is None or self.running.id != run_id or self._task is None:
+            return False
+        if self.running.stage == PUBLISH:
+            raise PublishingError(f"{run_id} is being published, which takes a few seconds")
+        self._task.cancel()
+        return True
 
     async def end_interrupted(self) -> None:
         """At start-up: give an end to what a daemon that was killed left running."""
@@ -132,11 +164,10 @@ class Passes:
 
     async def _run_one(self, progress: Progress) -> None:
         kind = progress.kind
-        await remember_run(self._store, kind, now=self._now())
-        self._alarms[kind].num_new = 0
+        await self._note_started(kind)
         progress.report("starting", 0, 0)
         try:
-            await self._runs[kind](trigger=progress.trigger, run_id=progress.id, report=progress.report)
+            await self._run_bounded(progress)
         except asyncio.CancelledError:
             await self._fail(progress, "the daemon was stopped")
             raise
@@ -148,7 +179,30 @@ class Passes:
                 log.info("pass works again", kind=kind.value, id=progress.id)
         give_back_memory()
 
+    async def _run_bounded(self, progress: Progress) -> None:
+        """In a task of its own, so that it can be ended without ending the loop around it."""
+        limit_s = self._max_duration_s(progress.kind)
+        run = self._runs[progress.kind](trigger=progress.trigger, run_id=progress.id, report=progress.report)
+        self._task = asyncio.create_task(run, name=progress.id)
+        try:
+            done, _ = await asyncio.wait([self._task], timeout=limit_s)
+            if not done and progress.stage == PUBLISH:
+                await asyncio.wait([self._task])
+            elif not done:
+                raise EndedEarlyError(f"it took longer than {limit_s:.0f} s (max_duration of its schedule)")
+            if self._task.cancelled():
+                raise EndedEarlyError("an operator ended it")
+            self._task.result()
+        finally:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+
     async def _record_failure(self, progress: Progress, error: Exception) -> None:
+        if isinstance(error, EndedEarlyError):
+            log.warning("pass ended early", kind=progress.kind.value, id=progress.id, reason=str(error))
+            await self._fail(progress, str(error))
+            return
         if progress.kind not in self._failing:
             self._failing.add(progress.kind)
             log.error("pass failed", kind=progress.kind.value, id=progress.id, exc_info=error)
@@ -177,20 +231,7 @@ class Passes:
             await self._store.updates.begin(started)
         if started.status is UpdateStatus.RUNNING:
             ended = replace(started, status=UpdateStatus.FAILED, reason=reason, ended_at=self._now())
+            for version in await self._store.updates.versions():
+                if version.update_id == update_id:  # it came that far before it was stopped
+                    ended = replace(ended, status=UpdateStatus.PUBLISHED, published_version=version.number)
             await self._store.updates.end(ended)
-
-
-async def remember_run(store: Store, kind: Kind, *, now: datetime) -> None:
-    """When a kind of pass last ran, and after which interaction: what its schedule counts from."""
-    await store.state.set(f"clock/{kind}/last_at", now.isoformat())
-    newest = await store.interactions.newest_id()
-    if newest is not None:
-        await store.state.set(f"clock/{kind}/newest_id", newest)
-
-
-async def recall_run(store: Store, kind: Kind) -> tuple[datetime | None, int]:
-    """When a kind of pass last ran, and how many interactions are new since."""
-    last_at = await store.state.get(f"clock/{kind}/last_at")
-    newest = await store.state.get(f"clock/{kind}/newest_id")
-    num_new = await store.interactions.count(after_id=newest)
-    return datetime.fromisoformat(last_at) if last_at is not None else None, num_new

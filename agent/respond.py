@@ -62,10 +62,16 @@ class Responder:
         self._in_flight: set[Turn] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._idle_since_s = time.monotonic()
 
     @property
     def num_in_flight(self) -> int:
         return len(self._in_flight)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since the last turn ended; 0 while one is in flight."""
+        return 0.0 if self._in_flight else time.monotonic() - self._idle_since_s
 
     async def respond(self, chat: Chat) -> Turn:
         """Admit a chat: the turn that comes back is being served. Raises UnknownModelError, ContextLengthError."""
@@ -127,6 +133,7 @@ class Responder:
             finally:
                 self._in_flight.discard(turn)
                 if not self._in_flight:
+                    self._idle_since_s = time.monotonic()
                     self._idle.set()
 
     async def _sample_and_store(self, turn: Turn) -> None:

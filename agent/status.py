@@ -1,17 +1,17 @@
 """What /admin/status tells: who runs, what is live, what is being done, what comes next."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import psutil
 
 from agent.api.context import Phase
-from agent.clock import Alarm, Clock
 from agent.passes import Kind, Passes
 from agent.publishing import LivePolicy
 from agent.respond import Responder
+from agent.schedules import Schedules
 from agent.supervisor import Child, ChildRunner, ChildState
 from memory.store import Store
 
@@ -28,8 +28,7 @@ class StatusReader:
     passes: Passes
     responder: Responder
     embedder: Child
-    clock: Clock
-    alarms: Mapping[Kind, Alarm]
+    schedules: Schedules
     children: Sequence[Child]
     runner: ChildRunner
     started_at: datetime
@@ -49,6 +48,7 @@ class StatusReader:
             "counts": await self._counts(),
             "requests_in_flight": self.responder.num_in_flight,
             "memory_degraded": self.embedder.state is not ChildState.READY,
+            "learning_paused": self.schedules.clock.is_paused,
             "running": self._running(),
             "next_due": {kind.value: self._due_at(kind) for kind in Kind},
             "num_new": {kind.value: self._num_new(kind) for kind in Kind},
@@ -77,14 +77,14 @@ class StatusReader:
         }
 
     def _due_at(self, kind: Kind) -> str | None:
-        """By the clock alone."""
-        due_at = self.clock.next_due(self.alarms[kind])
+        """By time alone."""
+        due_at = self.schedules.clock.next_due(kind)
         return due_at.isoformat() if due_at is not None else None
 
     def _num_new(self, kind: Kind) -> Json:
         """Interactions since the last run, and how many make one due (None: they never do)."""
-        alarm = self.alarms[kind]
-        return {"interactions": alarm.num_new, "due_at": alarm.schedule.after_interactions}
+        timer = self.schedules.clock.timers[kind]
+        return {"interactions": timer.num_new, "due_at": timer.schedule.after_interactions}
 
 
 def resident_mb(pid: int) -> float | None:

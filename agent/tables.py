@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from agent.clock import Schedule
+from agent.schedule import Schedule, ScheduleError
 from agent.sources import Source, parse_source
 from memory.settings import MemorySettings
 from reflection.settings import ReflectionSettings
@@ -187,9 +187,8 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _schedules_can_be_read(self) -> "Settings":
         for name, table in (("reflection", self.reflection), ("updater", self.updater)):
-            for key, every, cron in (("every", table.every, ""), ("cron", "", table.cron)):
-                try:
-                    Schedule.parse(every=every, cron=cron, after_interactions=0)
-                except ValueError as problem:
-                    raise ValueError(f"{name}.{key}: {problem}") from problem
+            try:
+                Schedule.read(table)
+            except ScheduleError as problem:
+                raise ValueError(f"{name}.{problem}") from problem
         return self

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from memory import schema
 from memory.database import Database
@@ -34,6 +34,21 @@ class FeedbackLog:
     async def count(self, *, after_id: str | None = None) -> int:
         """All, or those that arrived after one of them."""
         wanted = select(func.count()).select_from(_table)
+        if after_id is not None:
+            wanted = wanted.where(_table.c.seq > seq_of(_table.c.seq, _table.c.id, after_id))
+        return await self._database.read(lambda connection: int(connection.execute(wanted).scalar_one()))
+
+    async def newest_id(self) -> str | None:
+        """The one that arrived last."""
+        wanted = select(_table.c.id).order_by(_table.c.seq.desc()).limit(1)
+        found: str | None = await self._database.read(lambda connection: connection.execute(wanted).scalar())
+        return found
+
+    async def count_negative(self, *, after_id: str | None = None) -> int:
+        """How much of it is critical: a score below zero or a correction."""
+        wanted = (
+            select(func.count()).select_from(_table).where(or_(_table.c.score < 0, _table.c.correction.is_not(None)))
+        )
         if after_id is not None:
             wanted = wanted.where(_table.c.seq > seq_of(_table.c.seq, _table.c.id, after_id))
         return await self._database.read(lambda connection: int(connection.execute(wanted).scalar_one()))

@@ -1,6 +1,6 @@
 """Small named values that outlive the process: due times, cursors."""
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
 from memory import schema
@@ -25,5 +25,14 @@ class State:
 
         def write(connection: Connection) -> None:
             connection.execute(upsert)
+
+        await self._database.write(write)
+
+    async def remove(self, key: str) -> None:
+        """Durable on return; no error where there is none."""
+        statement = delete(schema.state).where(schema.state.c.key == key)
+
+        def write(connection: Connection) -> None:
+            connection.execute(statement)
 
         await self._database.write(write)

@@ -2,15 +2,53 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+_COUNT_MAX = 1_000_000_000
 
-class ReflectionSettings(BaseModel):
-    """When the agent looks back, and how much must speak for a change before one is proposed."""
+
+class ScheduleSettings(BaseModel):
+    """When one kind of pass runs, and for how long. What falls due twice before it can run, runs once."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    every: str = Field("6h", description='Time between passes: a number and s, m, h or d; "" turns it off.')
-    cron: str = Field("", description='Five cron fields, weekdays by name or with 0 = 7 = Sunday; "" turns it off.')
-    after_interactions: int = Field(200, ge=0, description="Reflect after this many new interactions; 0 turns it off.")
+    enabled: bool = Field(True, description="False: it runs only when somebody asks for it.")
+    every: str = Field(
+        "", max_length=32, description='Time since the last run: a number and s, m, h or d; "" turns it off.'
+    )
+    cron: str = Field(
+        "",
+        max_length=256,
+        description='Five cron fields in `timezone`, weekdays by name or with 0 = 7 = Sunday; "" turns it off.',
+    )
+    after_interactions: int = Field(
+        0, ge=0, le=_COUNT_MAX, description="Run after this many new interactions; 0 turns it off."
+    )
+    after_negative: int = Field(
+        0,
+        ge=0,
+        le=_COUNT_MAX,
+        description="Run after this much new feedback with a score below 0 or a correction; 0 turns it off.",
+    )
+    when_idle: str = Field(
+        "",
+        max_length=32,
+        description='Run once nobody has asked anything for so long and something is new; "" turns it off.',
+    )
+    quiet_hours: str = Field(
+        "", max_length=32, description='HH:MM-HH:MM in `timezone`: what falls due then waits for the end; "" has none.'
+    )
+    timezone: str = Field("UTC", max_length=64, description="Of cron and quiet_hours, as Europe/Berlin.")
+    max_duration: str = Field(
+        "6h", max_length=32, description='A pass that takes longer is ended as failed; "" sets no limit.'
+    )
+
+
+class ReflectionSettings(ScheduleSettings):
+    """When the agent looks back, and how much must speak for a change before one is proposed."""
+
+    every: str = Field("6h", max_length=32, description=ScheduleSettings.model_fields["every"].description)
+    after_interactions: int = Field(
+        200, ge=0, le=_COUNT_MAX, description=ScheduleSettings.model_fields["after_interactions"].description
+    )
     idle_s: float = Field(
         1800.0, ge=0, description="Seconds of silence that close an interaction without next turn or feedback."
     )

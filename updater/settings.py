@@ -1,16 +1,14 @@
 """The [updater] table: when an update is due and how it trains. Everything else is derived."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from reflection.settings import ScheduleSettings
 
 
-class UpdaterSettings(BaseModel):
+class UpdaterSettings(ScheduleSettings):
     """When the agent learns, and how it trains. The defaults are what EXPERIMENTS.md measures."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    every: str = Field("24h", description='Time between updates: a number and s, m, h or d; "" turns it off.')
-    cron: str = Field("", description='Five cron fields, weekdays by name or with 0 = 7 = Sunday; "" turns it off.')
-    after_interactions: int = Field(0, ge=0, description="Update after this many new interactions; 0 turns it off.")
+    every: str = Field("24h", max_length=32, description=ScheduleSettings.model_fields["every"].description)
     rank: int = Field(16, ge=1, le=128, description="LoRA rank; alpha is twice the rank.")
     learning_rate: float = Field(5e-4, gt=0, le=1e-2, description="AdamW step size.")
     max_passes: int = Field(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from aiohttp import web
 
-from agent.api import admin, chat, feedback, health, models
+from agent.api import admin, chat, feedback, health, models, schedule
 from agent.api.auth import authenticate, check_origin, require_admin
 from agent.api.context import CONTEXT, REQUEST_ID, Context
 from agent.api.errors import INTERNAL, api_error
@@ -56,6 +56,9 @@ def build_app(context: Context) -> web.Application:
             web.get("/admin/interactions", admin.list_interactions),
             web.get("/admin/interactions/{id}", admin.get_interaction),
             web.get("/admin/why/{id}", admin.why),
+            web.get("/admin/schedule", schedule.show_schedule),
+            web.post("/admin/schedule", schedule.change_schedule),
+            web.post("/admin/passes/{id}/abort", schedule.abort_pass),
         ]
     )
     return app

@@ -10,6 +10,7 @@ from agent.api.metrics import Metrics
 from agent.passes import Passes
 from agent.publishing import LivePolicy
 from agent.respond import Responder
+from agent.schedules import Schedules
 from agent.tables import PolicySettings, ServerSettings
 from memory.records import Version
 from memory.store import Store
@@ -47,6 +48,7 @@ class Context:
     policy: LivePolicy
     responder: Responder
     passes: Passes
+    schedules: Schedules
     phase: Phase
     metrics: Metrics
     read_status: Callable[[], Awaitable[dict[str, object]]]

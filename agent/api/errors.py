@@ -12,10 +12,11 @@
 
 from aiohttp import web
 
-from agent.passes import UpdateRunningError
+from agent.passes import PublishingError, UpdateRunningError
 from agent.prompt import ContextLengthError
 from agent.publishing import UnknownModelError
 from agent.replay import IdempotencyMismatchError
+from agent.schedule import ScheduleError
 from memory.completions import EngineUnavailable, InferenceError
 from memory.tokens import ChatTemplateError
 from updater.adapter import AdapterUnusable
@@ -31,6 +32,8 @@ _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (ContextLengthError, 400, "context_length_exceeded", "messages"),
     (IdempotencyMismatchError, 422, "idempotency_key_reused", "Idempotency-Key"),
     (UpdateRunningError, 409, "update_running", None),
+    (PublishingError, 409, "publishing", None),
+    (ScheduleError, 400, "invalid_schedule", "set"),
     (AdapterUnusable, 409, "adapter_unusable", None),
     (EngineUnavailable, 503, "engine_unavailable", None),
     (InferenceError, 500, "engine_error", None),

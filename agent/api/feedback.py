@@ -65,6 +65,8 @@ async def add_feedback(request: web.Request) -> web.Response:
     )
     await context.store.feedback.add(row)
     context.metrics.feedback.inc()
+    if row.correction is not None or (row.score is not None and row.score < 0):
+        context.schedules.clock.count_negative()
     return web.json_response({"id": row.id, "interaction_id": interaction.id})
 
 

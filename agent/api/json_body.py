@@ -24,7 +24,7 @@ async def read_body(request: web.Request, schema: type[T]) -> T:
     try:
         return schema.model_validate(parse_json(await request.read()))
     except ValidationError as error:
-        raise _describe(error) from None
+        raise describe(error) from None
 
 
 def parse_json(body: bytes) -> dict[str, object]:
@@ -81,9 +81,10 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _describe(error: ValidationError) -> ApiError:
+def describe(error: ValidationError, *, within: str = "") -> ApiError:
     """The first thing that is wrong, with its place in dotted form as OpenAI writes it: messages.0.content."""
     first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("function-", "tagged-")))
+    parts = [str(part) for part in first["loc"] if not str(part).startswith(("function-", "tagged-"))]
+    place = ".".join([within, *parts] if within else parts)
     message = first["msg"].removeprefix("Value error, ")
     return bad_request(f"{place}: {message}" if place else message, param=place or None)

@@ -14,6 +14,7 @@ from agent.cli.chatting import chat
 from agent.cli.display import STDERR
 from agent.cli.failures import CommandFailed, ExitCode
 from agent.cli.reading import clusters, reflections, updates, versions, why
+from agent.cli.schedule import abort, schedule_app
 from agent.cli.serving import serve
 from agent.cli.status import status
 from agent.config import ConfigError
@@ -62,10 +63,11 @@ def demo(
     raise typer.Exit(run_demo(data_dir, seed=seed))
 
 
-for _command in (serve, chat, status, feedback, reflections, clusters, updates, versions, rollback, why, demo):
+for _command in (serve, chat, status, feedback, reflections, clusters, updates, versions, rollback, why, abort, demo):
     app.command()(_command)
 app.add_typer(reflect_app, name="reflect")
 app.add_typer(update_app, name="update")
+app.add_typer(schedule_app, name="schedule")
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -42,6 +42,8 @@ def _facts(found: Record) -> Iterator[tuple[str, object]]:
     running = found["running"]
     if running is not None:
         yield running["kind"], f"{running['stage']} {running['done']}/{running['total']} ({running['id']})"
+    if found["learning_paused"]:
+        yield "learning", "paused: nothing runs on its own until `journeyman schedule resume`"
     for kind, due in found["next_due"].items():
         yield f"next {kind}", _next(due, **found["num_new"][kind])
 

@@ -14,11 +14,12 @@ from aiohttp.test_utils import TestServer
 from agent.api.app import build_app
 from agent.api.context import Context, Phase
 from agent.api.metrics import Metrics
-from agent.clock import Alarm, Schedule
+from agent.clock import Clock
 from agent.generate import Generator
 from agent.passes import Kind, Passes, Report, RunPass
 from agent.publishing import LivePolicy, find_live
 from agent.respond import Parts, Responder
+from agent.schedules import Schedules
 from agent.tables import PolicySettings, ServerSettings
 from memory.index import VectorIndex
 from memory.recall import Recall
@@ -27,6 +28,7 @@ from memory.settings import MemorySettings
 from memory.states import VersionOrigin
 from memory.store import Store, open_store
 from memory.tokens import Tokenizer
+from reflection.settings import ScheduleSettings
 from tests.fakes import FakeEngine
 from tests.fakes_memory import FakeEmbedder
 
@@ -48,6 +50,7 @@ class Edge:
     policy: LivePolicy
     responder: Responder
     passes: Passes
+    schedules: Schedules
     phase: Phase
     stored: list[Interaction] = field(default_factory=list)
 
@@ -92,11 +95,14 @@ async def an_edge(
             store, VectorIndex(), embedder=FakeEmbedder(), tokenizer=tokenizer, settings=MemorySettings(), now=utc_now
         )
         phase = Phase(is_engine_ready=lambda: not engine.is_away, has_started=True)
-        alarms = {kind: Alarm(kind.value, Schedule()) for kind in Kind}
+        configured: dict[str, ScheduleSettings] = {kind: ScheduleSettings() for kind in Kind}
+        schedules = Schedules(configured=configured, clock=Clock(store=store, now=utc_now), store=store)
+        await schedules.restore()
         passes = Passes(
             store=store,
             runs=dict(runs or dict.fromkeys(Kind, _no_pass)),
-            alarms=alarms,
+            note_started=schedules.clock.note_started,
+            max_duration_s=schedules.max_duration_s,
             live_version=lambda: policy.live.number,
             now=utc_now,
         )
@@ -122,6 +128,7 @@ async def an_edge(
                 policy=policy,
                 responder=responder,
                 passes=passes,
+                schedules=schedules,
                 phase=phase,
                 metrics=Metrics(),
                 read_status=_status,
@@ -131,7 +138,7 @@ async def an_edge(
             app = build_app(context)
             async with TestServer(app, handler_cancellation=True) as site:
                 url = str(site.make_url("")).rstrip("/")
-                yield Edge(url, http, app, store, engine, policy, responder, passes, phase, stored)
+                yield Edge(url, http, app, store, engine, policy, responder, passes, schedules, phase, stored)
                 responder.abandon_all("the test is over")
                 engine.may_go_on.set()
         running.cancel()

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from agent.passes import Kind, Report, recall_run
+from agent.clock import Clock
+from agent.passes import Kind, Report
+from agent.schedules import Schedules
 from memory.records import ReflectionPass, Update, Use, utc_now
 from memory.states import PassStatus, UpdateStatus
 from memory.tokens import Tokenizer
@@ -49,6 +51,14 @@ async def admin(
         yield edge
         reflecting.may_end.set()
         updating.may_end.set()
+
+
+async def restarted(edge: Edge) -> Schedules:
+    """The schedules as the next daemon on the same store reads them."""
+    clock = Clock(store=edge.store, now=utc_now)
+    after = Schedules(configured=edge.schedules.configured, clock=clock, store=edge.store)
+    await after.restore()
+    return after
 
 
 async def ended(edge: Edge, path: str) -> dict[str, object]:
@@ -114,14 +124,14 @@ async def test_what_a_killed_daemon_left_running_is_ended_at_start(edge: Edge) -
 async def test_schedules_count_from_the_last_run(edge: Edge, tmp_path: Path) -> None:
     """A run leaves behind when it was and after which interaction, for the next start of the daemon."""
     await edge.chat()
-    assert await recall_run(edge.store, Kind.REFLECT) == (None, 1)
     _, started, _ = await edge.post("/admin/reflect", {})
     while edge.passes.find(started["pass_id"]) is not None:  # noqa: ASYNC110 - a fake is silent
         await asyncio.sleep(0.01)
     await edge.chat()
-    last_at, num_new = await recall_run(edge.store, Kind.REFLECT)
-    assert last_at is not None
-    assert num_new == 1
+    after = await restarted(edge)
+    timer = after.clock.timers[Kind.REFLECT]
+    assert timer.last_at is not None
+    assert timer.num_new == 1
 
 
 async def test_rollback_publishes_old_bytes_under_a_new_number(edge: Edge) -> None:
@@ -198,3 +208,105 @@ async def test_metrics_count_without_naming_anyone(edge: Edge) -> None:
     assert "journeyman_live_version 0.0" in text
     assert "somebody" not in text
     assert "pelicans" not in text
+
+
+async def test_a_schedule_is_read_changed_and_reset(edge: Edge) -> None:
+    """A change holds from now on and says which keys it changed; a reset follows the configuration again."""
+    _, before = await edge.get("/admin/schedule")
+    assert [row["kind"] for row in before["data"]] == ["reflect", "update"]
+    status, after, _ = await edge.post("/admin/schedule", {"kind": "reflect", "set": {"every": "6h", "enabled": True}})
+    reflect = after["data"][0]
+    assert (status, reflect["every"], reflect["changed"]) == (200, "6h", ["enabled", "every"])
+    assert reflect["next_due_at"] is not None
+    _, reset, _ = await edge.post("/admin/schedule", {"kind": "reflect", "reset": ["every"]})
+    assert (reset["data"][0]["every"], reset["data"][0]["changed"]) == ("", ["enabled"])
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({}, "kind"),
+        ({"kind": "reflect"}, "set or reset"),
+        ({"set": {"every": "6h"}}, "kind"),
+        ({"kind": "nightly", "set": {"every": "6h"}}, "kind"),
+        ({"kind": "reflect", "set": {"each": "6h"}}, "each"),
+        ({"kind": "reflect", "set": {"every": "six hours"}}, "every"),
+        ({"kind": "reflect", "set": {"every": 6}}, "set.every"),
+        ({"kind": "reflect", "set": {"cron": "99 3 * * mon"}}, "cron"),
+        ({"kind": "reflect", "set": {"cron": "0 0 30 2 *"}}, "cron"),
+        ({"kind": "reflect", "set": {"timezone": "Mars/Olympus"}}, "timezone"),
+        ({"kind": "reflect", "set": {"timezone": "../etc/passwd"}}, "timezone"),
+        ({"kind": "reflect", "set": {"quiet_hours": "25:00-07:00"}}, "quiet_hours"),
+        ({"kind": "reflect", "set": {"after_interactions": -1}}, "set.after_interactions"),
+        ({"kind": "reflect", "set": {"after_interactions": "many"}}, "set.after_interactions"),
+        ({"kind": "reflect", "set": {"max_duration": "0s"}}, "max_duration"),
+        ({"paused": "maybe"}, "paused"),
+    ],
+)
+async def test_a_schedule_that_means_nothing_changes_nothing(edge: Edge, body: dict[str, object], named: str) -> None:
+    """The answer is a 400 that names the key."""
+    _, before = await edge.get("/admin/schedule")
+    status, answer, _ = await edge.post("/admin/schedule", body)
+    assert status == 400, answer
+    assert named in answer["error"]["message"]
+    assert (await edge.get("/admin/schedule"))[1] == before
+
+
+async def test_learning_is_paused_as_a_whole(edge: Edge) -> None:
+    """Nothing is due by time during a pause, and the pause outlives a restart."""
+    await edge.post("/admin/schedule", {"kind": "update", "set": {"every": "1h"}})
+    _, paused, _ = await edge.post("/admin/schedule", {"paused": True})
+    assert (paused["paused"], paused["data"][1]["next_due_at"], paused["data"][1]["held_by"]) == (True, None, "pause")
+    after = await restarted(edge)
+    assert after.clock.is_paused
+    assert after.in_force(Kind.UPDATE).every == "1h"
+    _, resumed, _ = await edge.post("/admin/schedule", {"paused": False})
+    assert (resumed["paused"], resumed["data"][1]["held_by"]) == (False, None)
+
+
+async def test_a_running_pass_can_be_aborted(admin: Edge, reflecting: ScriptedPass) -> None:
+    """It ends as failed, saying so, and the next one runs."""
+    _, started, _ = await admin.post("/admin/reflect", {})
+    while not reflecting.ran:  # noqa: ASYNC110 - a fake is silent
+        await asyncio.sleep(0.01)
+    status, _, _ = await admin.post(f"/admin/passes/{started['pass_id']}/abort", {})
+    assert status == 202
+    record = await ended(admin, f"/admin/passes/{started['pass_id']}")
+    assert record["status"] == "failed"
+    assert "operator" in str(record["reason"])
+    status, _, _ = await admin.post(f"/admin/passes/{started['pass_id']}/abort", {})
+    assert status == 404
+    reflecting.may_end.set()
+    _, again, _ = await admin.post("/admin/reflect", {})
+    while admin.passes.find(again["pass_id"]) is not None:  # noqa: ASYNC110 - a fake is silent
+        await asyncio.sleep(0.01)
+    assert reflecting.ran[-1] == again["pass_id"]
+
+
+async def test_a_pass_that_waits_can_be_taken_back(admin: Edge, updating: ScriptedPass) -> None:
+    """It never begins."""
+    _, first, _ = await admin.post("/admin/reflect", {})
+    _, waiting, _ = await admin.post("/admin/update", {})
+    assert (await admin.post(f"/admin/passes/{waiting['update_id']}/abort", {}))[0] == 202
+    assert admin.passes.find(waiting["update_id"]) is None
+    assert admin.passes.find(first["pass_id"]) is not None
+    assert not updating.ran
+
+
+async def test_a_pass_that_takes_too_long_is_ended(admin: Edge) -> None:
+    """max_duration bounds it; the record says so."""
+    await admin.post("/admin/schedule", {"kind": "reflect", "set": {"max_duration": "0.05s"}})
+    _, started, _ = await admin.post("/admin/reflect", {})
+    record = await ended(admin, f"/admin/passes/{started['pass_id']}")
+    assert record["status"] == "failed"
+    assert "max_duration" in str(record["reason"])
+
+
+async def test_an_update_that_had_published_before_it_was_stopped_counts_as_published(edge: Edge) -> None:
+    """The version is there and live; its update must not say that it failed."""
+    await edge.store.updates.begin(Update(id="upd_y", trigger="every", started_at=utc_now(), parent_version=0))
+    await edge.store.updates.add_version(replace(await add_version(edge.store, 7), number=8, update_id="upd_y"))
+    await edge.passes.end_interrupted()
+    update = await edge.store.updates.get("upd_y")
+    assert update is not None
+    assert (update.status, update.published_version) == (UpdateStatus.PUBLISHED, 8)

@@ -156,11 +156,38 @@ STATUS: dict[str, Any] = {
     "requests_in_flight": 1,
     "memory_degraded": False,
     "running": {"kind": "update", "id": "upd_1", "stage": "training", "done": 2, "total": 9},
+    "learning_paused": False,
     "next_due": {"reflect": None, "update": None},
     "num_new": {
         "reflect": {"interactions": 12, "due_at": 200},
         "update": {"interactions": 12, "due_at": None},
     },
+}
+
+
+SCHEDULE: dict[str, Any] = {
+    "paused": True,
+    "data": [
+        {
+            "kind": "reflect",
+            "enabled": True,
+            "every": "",
+            "cron": "0 3 * * mon",
+            "after_interactions": 200,
+            "after_negative": 0,
+            "when_idle": "",
+            "quiet_hours": "22:00-07:00",
+            "timezone": "UTC",
+            "max_duration": "6h",
+            "changed": ["cron"],
+            "last_at": None,
+            "next_due_at": None,
+            "due_because": "cron",
+            "held_by": "quiet hours",
+            "new_interactions": 12,
+            "new_negative": 1,
+        }
+    ],
 }
 
 
@@ -251,7 +278,18 @@ def test_a_refusal_is_one_line_and_exit_code_1(tmp_path: Path, run: Run) -> None
     assert (ended.returncode, ended.stderr) == (1, "journeyman: No /admin/why/int_9 here.\n")
 
 
-@pytest.mark.parametrize("words", [("status", "--nonsense"), ("rollback", "x"), ("feedback", "int_1"), ("dance",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "--nonsense"),
+        ("rollback", "x"),
+        ("feedback", "int_1"),
+        ("dance",),
+        ("schedule", "set", "reflect"),
+        ("schedule", "set", "nightly", "--every", "6h"),
+        ("schedule", "set", "reflect", "--after-negative", "some"),
+    ],
+)
 def test_wrong_usage_is_exit_code_2(run: Run, words: tuple[str, ...]) -> None:
     """Unknown options, wrong types and missing words are usage errors."""
     assert run(*words).returncode == 2
@@ -305,6 +343,35 @@ def test_feedback_and_rollback_send_what_was_said(tmp_path: Path, run: Run) -> N
     assert [body for _, _, body in daemon.asked] == [
         {"interaction_id": "int_1", "channel": "cli", "score": -1.0, "comment": "Long"},
         {"to": 2},
+    ]
+
+
+def test_the_schedule_is_shown_and_changed(tmp_path: Path, run: Run) -> None:
+    """What was given is sent under the key's own name, what holds a pass is said, and abort names what runs."""
+    answers = {
+        ("GET", "/admin/schedule"): _always(SCHEDULE),
+        ("POST", "/admin/schedule"): _always(SCHEDULE),
+        ("GET", "/admin/status"): _always(STATUS),
+        ("POST", "/admin/passes/upd_1/abort"): _always({"id": "upd_1", "kind": "update", "aborted": True}, status=202),
+    }
+    with FakeDaemon(tmp_path, answers) as daemon:
+        shown = run("schedule").stdout
+        assert json.loads(run("schedule", "--json").stdout) == SCHEDULE
+        ended = [
+            run("schedule", "set", "reflect", "--every", "6h", "--cron", "", "--no-enabled").returncode,
+            run("schedule", "reset", "update", "quiet-hours").returncode,
+            run("schedule", "pause").returncode,
+            run("schedule", "resume").returncode,
+            run("abort").returncode,
+        ]
+    assert ended == [0] * 5
+    for part in ("paused", "0 3 * * mon (changed)", "22:00-07:00", "12 interactions, 1 critical", "quiet hours"):
+        assert part in shown, shown
+    assert [body for method, _, body in daemon.asked if method == "POST"][:4] == [
+        {"kind": "reflect", "set": {"enabled": False, "every": "6h", "cron": ""}},
+        {"kind": "update", "reset": ["quiet_hours"]},
+        {"paused": True},
+        {"paused": False},
     ]
 
 
