@@ -131,9 +131,19 @@ class Clock:
 
     async def run(self, passes: AskForPass, *, idle_s: Callable[[], float]) -> None:
         """Look at the timers every second, for ever. `idle_s`: seconds since the last request ended, 0 during one."""
+        is_failing = False
         while True:
             await asyncio.sleep(TICK_S)
-            await self.tick(passes, idle_s=idle_s())
+            try:
+                await self.tick(passes, idle_s=idle_s())
+            except Exception:  # due times that cannot be saved must not end serving
+                if not is_failing:
+                    log.exception("clock failed")
+                is_failing = True
+            else:
+                if is_failing:
+                    log.info("clock works again")
+                is_failing = False
 
     async def tick(self, passes: AskForPass, *, idle_s: float) -> None:
         """Let time pass, and ask for what is due."""

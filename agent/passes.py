@@ -164,9 +164,9 @@ class Passes:
 
     async def _run_one(self, progress: Progress) -> None:
         kind = progress.kind
-        await self._note_started(kind)
         progress.report("starting", 0, 0)
         try:
+            await self._note_started(kind)
             await self._run_bounded(progress)
         except asyncio.CancelledError:
             await self._fail(progress, "the daemon was stopped")

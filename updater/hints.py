@@ -32,6 +32,8 @@ MIN_GAP_NATS = 1.0
 """Least median gap: below it the teacher does nothing else when told, so there is nothing to distil."""
 WORKS = 0.6
 """Share of the median gap from which a wording counts as working. One that is far above the others proves nothing."""
+GAP_SHARE = 0.5
+"""How much of the gap per token counts as clarity. All of it favours terse answers that a student cannot follow to."""
 MIN_AGREEMENT = 0.4
 """Share of the gap that a user's own words have to show, or their examples are left out as dissenting."""
 
@@ -53,7 +55,7 @@ class TriedWording:
     @property
     def clarity_nats(self) -> float:
         """How natural and how much asked for its answers are, per token."""
-        return self.naturalness_nats + self.gap_nats / mean([len(answer) for answer in self.told])
+        return self.naturalness_nats + GAP_SHARE * self.gap_nats / mean([len(answer) for answer in self.told])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +163,8 @@ def clearest(tried: Sequence[TriedWording]) -> list[TriedWording]:
     """Those that move the teacher, the clearest first.
 
     The gap alone rewards what is unlikely unasked (a scolding has a large one, and brings apologies); naturalness
-    alone what is obeyed half of the time. Their sum per token ranks wordings by how well they are obeyed
-    (EXPERIMENTS.md).
+    alone what is obeyed half of the time. Naturalness and half the gap per token rank wordings by how well they are
+    obeyed (EXPERIMENTS.md).
     """
     enough = WORKS * median(one.gap_nats for one in tried)
     working = [one for one in tried if one.gap_nats >= enough] or list(tried)

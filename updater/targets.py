@@ -103,8 +103,8 @@ async def best_told_answers(judge: Judge, ready: ReadyTarget, cases: Sequence[Ca
 def clearest_answers(answers: Sequence[Answer], *, untold_nats: float, count: int) -> list[tuple[int, ...]]:
     """The `count` clearest answers, the clearest first; the same answer counts once.
 
-    An answer is as clear as the wording it obeys (TriedWording.clarity_nats): its log-probability when not told, plus
-    R(answer) - R(untold answers), per token; which is what it has when told, less R(untold answers), per token.
+    Clear is what is likely when not told and much asked for: its log-probability plus R(answer) - R(untold answers),
+    per token; which is what it has when told, less R(untold answers), per token, and needs no scoring.
     """
 
     def clarity_nats(answer: Answer) -> float:

@@ -1,9 +1,12 @@
 """When passes are asked for, under clocks that step, daemons that were off, and passes that take long."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from errno import ENOSPC
 from pathlib import Path
+from typing import NoReturn, cast
 
 import pytest
 
@@ -13,6 +16,14 @@ from memory.store import Store, open_store
 from reflection.settings import ScheduleSettings
 
 START = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+
+
+class FullDisk:
+    """A store that nothing can be read from or written to."""
+
+    @property
+    def state(self) -> NoReturn:
+        raise OSError(ENOSPC, "No space left on device")
 
 
 @dataclass
@@ -197,6 +208,19 @@ async def test_counts_and_silence_are_reasons_too(world: World) -> None:
     world.clock.count_interactions(1)
     assert await world.live(minutes=1, idle_s=60) == []
     assert [why for _, why in await world.live(minutes=1, idle_s=901)] == ["when_idle"]
+
+
+async def test_due_times_that_cannot_be_saved_do_not_stop_the_clock(world: World) -> None:
+    """A full disk must not end serving: the clock goes on, and passes are asked for."""
+    await world.start(every="1h")
+    world.clock.save_every_s = 0.0
+    world.clock.store = cast("Store", FullDisk())
+    world.pass_time(seconds=3600)
+    running = asyncio.create_task(world.clock.run(world, idle_s=lambda: 0.0))
+    await asyncio.sleep(2.5)  # two ticks
+    assert world.asked
+    assert not running.done()
+    running.cancel()
 
 
 async def test_a_changed_schedule_holds_from_now_on(world: World) -> None:
