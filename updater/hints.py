@@ -8,7 +8,7 @@ out as dissenting).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from statistics import median
 
@@ -26,8 +26,10 @@ MAX_HINTS = 8
 NUM_PROBES = 6
 """Questions that each wording is tried on."""
 NUM_FINALISTS = 3
-"""Wordings that are tried on more questions: six leave its naturalness uncertain by 0.2 nats either way."""
-FINAL_PROBES = 12
+"""Wordings that are tried further: six answers leave a clarity uncertain by as much as lies between good and bad."""
+FINAL_PROBES = 20
+FINAL_DRAWS = 2
+"""Answers to each of these questions."""
 MIN_GAP_NATS = 1.0
 """Least median gap: below it the teacher does nothing else when told, so there is nothing to distil."""
 WORKS = 0.6
@@ -43,19 +45,22 @@ class TriedWording:
     """What one user's words do to the frozen teacher."""
 
     words: str
-    told: tuple[tuple[int, ...], ...]
-    """(probes,) the teacher's answers when told."""
+    told: tuple[tuple[tuple[int, ...], ...], ...]
+    """(probes, draws) the teacher's answers when told."""
     gap_nats: float
     """R(told answers) - R(live answers), under these words."""
     naturalness_nats: float
     """Mean log-probability per token of the told answers under the same policy when not told."""
-    num_probes: int
-    """Questions behind the naturalness; the gap is that of the first NUM_PROBES."""
+
+    @property
+    def num_answers(self) -> int:
+        return sum(len(row) for row in self.told)
 
     @property
     def clarity_nats(self) -> float:
         """How natural and how much asked for its answers are, per token."""
-        return self.naturalness_nats + GAP_SHARE * self.gap_nats / mean([len(answer) for answer in self.told])
+        num_tokens = mean([len(answer) for row in self.told for answer in row])
+        return self.naturalness_nats + GAP_SHARE * self.gap_nats / num_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,20 +132,14 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
     wordings = wordings_of(target.hinted)
     favourites = {principal: said[0] for principal, said in wordings.items()}
     probes = target.hinted[:NUM_PROBES]
-    plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
-    untold = await draw(judge, live, plain)
+    untold = await draw(judge, live, [student_prompt(judge.tokenizer, case.interaction) for case in probes])
     for model in dict.fromkeys((live, BASE)):
-        tried = await all_of(
-            [try_wording(judge, probes, words, model=model, untold=untold) for words in candidate_hints(wordings)]
-        )
-        finalists = clearest(tried)[:NUM_FINALISTS]
-        finalists = await all_of(
-            [try_further(judge, target.hinted[:FINAL_PROBES], one, model=model) for one in finalists]
-        )
-        best = clearest(finalists)[0]
+        tried = await try_wordings(judge, target.hinted, candidate_hints(wordings), model=model, untold=untold)
+        best = tried[0]
+        first_told = [row[0] for row in best.told[: len(probes)]]
         heard = list(dict.fromkeys(favourites.values()))
         preferences = await all_of(
-            [preference(judge, probes, words, best.told[: len(probes)], untold, model=model) for words in heard]
+            [preference(judge, probes, words, first_told, untold, model=model) for words in heard]
         )
         agreement = dict(zip(heard, preferences, strict=True))
         gap = median(agreement.values())
@@ -150,13 +149,35 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
                 model=model,
                 gap_nats=gap,
                 untold_nats=await mean_log_ratio(judge, probes, best.words, untold, model=model),
-                tried=tuple(finalists + [one for one in tried if one.words not in {row.words for row in finalists}]),
+                tried=tried,
                 agreement=tuple(agreement.items()),
                 dissenting=frozenset(
                     one for one, words in favourites.items() if agreement[words] < MIN_AGREEMENT * gap
                 ),
             )
     return None
+
+
+async def try_wordings(
+    judge: Judge,
+    cases: Sequence[Case],
+    candidates: Sequence[str],
+    *,
+    model: str,
+    untold: Sequence[tuple[int, ...]],
+) -> tuple[TriedWording, ...]:
+    """All on a few questions, the clearest of them on more; the clearest of those comes first."""
+    probes, finals = cases[: len(untold)], cases[:FINAL_PROBES]
+    tried = await all_of(
+        [try_wording(judge, probes, words, model=model, untold=untold, num_draws=1) for words in candidates]
+    )
+    finalists = [one.words for one in clearest(tried)[:NUM_FINALISTS]]
+    further = await all_of(
+        [try_wording(judge, finals, words, model=model, untold=untold, num_draws=FINAL_DRAWS) for words in finalists]
+    )
+    best = clearest(further)[0]
+    every = {one.words: one for one in (*tried, *further)}  # on most questions
+    return (best, *(one for one in every.values() if one is not best))
 
 
 def clearest(tried: Sequence[TriedWording]) -> list[TriedWording]:
@@ -172,33 +193,33 @@ def clearest(tried: Sequence[TriedWording]) -> list[TriedWording]:
 
 
 async def try_wording(
-    judge: Judge, probes: Sequence[Case], words: str, *, model: str, untold: Sequence[tuple[int, ...]]
+    judge: Judge,
+    cases: Sequence[Case],
+    words: str,
+    *,
+    model: str,
+    untold: Sequence[tuple[int, ...]],
+    num_draws: int,
 ) -> TriedWording:
-    told = await draw_told(judge, probes, words, model=model)
+    """`untold`: the live version's answers to the first of the cases."""
+    prompts = prompt_pairs(judge, cases, words)
+    told = tokens_of(await judge.sample(model, [hinted for _, hinted in prompts], num_samples=num_draws))
+    ratios = await judge.scorer.hindsight_log_ratios(model, prompts, told)
+    for_untold = await mean_log_ratio(judge, cases[: len(untold)], words, untold, model=model)
     return TriedWording(
         words=words,
-        told=told,
-        gap_nats=await preference(judge, probes, words, told, untold, model=model),
-        naturalness_nats=await naturalness(judge, probes, told, model=model),
-        num_probes=len(probes),
+        told=tuple(tuple(row) for row in told),
+        gap_nats=mean([mean(row) for row in ratios]) - for_untold,
+        naturalness_nats=await naturalness(judge, [plain for plain, _ in prompts], told, model=model),
     )
 
 
-async def try_further(judge: Judge, probes: Sequence[Case], wording: TriedWording, *, model: str) -> TriedWording:
-    """The same wording with its answers and their naturalness on more questions."""
-    told = await draw_told(judge, probes, wording.words, model=model)
-    nats = await naturalness(judge, probes, told, model=model)
-    return replace(wording, told=told, naturalness_nats=nats, num_probes=len(probes))
-
-
-async def draw_told(judge: Judge, probes: Sequence[Case], words: str, *, model: str) -> tuple[tuple[int, ...], ...]:
-    return tuple(await draw(judge, model, [hinted for _, hinted in prompt_pairs(judge, probes, words)]))
-
-
-async def naturalness(judge: Judge, probes: Sequence[Case], told: Sequence[tuple[int, ...]], *, model: str) -> float:
-    plain = [student_prompt(judge.tokenizer, case.interaction) for case in probes]
-    sums = await judge.scorer.log_probabilities(model, list(zip(plain, told, strict=True)))
-    return mean([nats / len(answer) for nats, answer in zip(sums, told, strict=True)])
+async def naturalness(
+    judge: Judge, plain: Sequence[tuple[int, ...]], told: Sequence[Sequence[tuple[int, ...]]], *, model: str
+) -> float:
+    pairs = [(prompt, answer) for prompt, row in zip(plain, told, strict=True) for answer in row]
+    sums = await judge.scorer.log_probabilities(model, pairs)
+    return mean([nats / len(answer) for nats, (_, answer) in zip(sums, pairs, strict=True)])
 
 
 async def preference(

@@ -386,7 +386,7 @@ def describe_hint(ready: ReadyTarget) -> dict[str, object]:
                 "gap_nats": one.gap_nats,
                 "naturalness_nats": one.naturalness_nats,
                 "clarity_nats": one.clarity_nats,
-                "num_probes": one.num_probes,
+                "num_answers": one.num_answers,
             }
             for one in hint.tried
         ],

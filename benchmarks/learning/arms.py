@@ -27,7 +27,6 @@ Answers = Mapping[Kind, list[Answer]]
 LONG_MAX_TOKENS = 256
 """Token limit of the contrary arm: at the usual one there is no room to grow."""
 NUM_LONG_QUESTIONS = 20
-NUM_QUALITY_QUESTIONS = 30
 UPDATE_NOT_RUN: Record = {"id": None, "status": "not run", "reason": "SABOTAGE=no_training", "published_version": None}
 
 
@@ -119,11 +118,7 @@ async def learn(log: ServedLog, data_dir: Path, *, seed: int, plan: Plan, train:
         frozen = await _audit(client, "policy@v0", plan) if seed == 0 else {}
         published = end["status"] == "published"
         answers = await _audit(client, f"policy@v{end['published_version']}", plan) if published else {}
-        quality = (
-            await teacher_quality(daemon, client, end, answers[Kind.QUESTION][:NUM_QUALITY_QUESTIONS])
-            if published
-            else None
-        )
+        quality = await teacher_quality(daemon, client, end, answers[Kind.QUESTION]) if published else None
         audited = [answer.interaction_id for answer in answers.get(Kind.QUESTION, ())[:1] if answer.interaction_id]
         why_trained, why_left_out = await _ask_why(client, [*log.interaction_ids, *audited])
     return Learned(

@@ -23,6 +23,8 @@ from updater.objectives.hindsight import add_to_question
 
 TEACHER = "base"
 SEED = 900_000_000
+OWN_DRAWS = 2
+"""Answers that the teacher gives to the question of each audited answer."""
 TOLERANCE_NATS = 0.02
 """Per token; below it the two count as equal."""
 
@@ -56,9 +58,10 @@ async def teacher_quality(
     prompts = [_told(tokenizer, answer.prompt, hint) for answer in answers]
     served = await asyncio.gather(*(_token_ids(client, answer) for answer in answers))
     async with engine_of(daemon) as engine:
-        own = await asyncio.gather(*(_ask(engine, tokenizer, prompt, index) for index, prompt in enumerate(prompts)))
         ours_scored = await asyncio.gather(*map(partial(_mean_logprob, engine), prompts, served))
-        own_scored = await asyncio.gather(*map(partial(_mean_logprob, engine), prompts, own))
+        own_scored = await asyncio.gather(
+            *(_own_logprob(engine, tokenizer, prompt, OWN_DRAWS * index) for index, prompt in enumerate(prompts))
+        )
     low, high = bootstrap_interval([a - b for a, b in zip(ours_scored, own_scored, strict=True)])
     return Quality(hint=hint, ours=fmean(ours_scored), teachers_own=fmean(own_scored), low=low, high=high)
 
@@ -79,11 +82,17 @@ async def _token_ids(client: DaemonClient, answer: Answer) -> tuple[int, ...]:
     return tuple(row["token_ids"])
 
 
-async def _ask(engine: InferenceClient, tokenizer: Tokenizer, prompt: tuple[int, ...], index: int) -> tuple[int, ...]:
+async def _own_logprob(engine: InferenceClient, tokenizer: Tokenizer, prompt: tuple[int, ...], first: int) -> float:
+    """Mean logprob per token of the teacher's own answers, by the draws that begin with number `first`."""
+    own = await asyncio.gather(*(_ask(engine, tokenizer, prompt, first + draw) for draw in range(OWN_DRAWS)))
+    return fmean([await _mean_logprob(engine, prompt, answer) for answer in own])
+
+
+async def _ask(engine: InferenceClient, tokenizer: Tokenizer, prompt: tuple[int, ...], draw: int) -> tuple[int, ...]:
     request = CompletionRequest(
         model=TEACHER,
         prompt_token_ids=prompt,
-        sampling=SamplingParams(temperature=TEMPERATURE, max_tokens=MAX_TOKENS, seed=SEED + index),
+        sampling=SamplingParams(temperature=TEMPERATURE, max_tokens=MAX_TOKENS, seed=SEED + draw),
         stop_token_ids=tokenizer.stop_token_ids,
     )
     return (await engine.complete(request)).token_ids

@@ -2,9 +2,7 @@ from updater.hints import MAX_HINTS, TriedWording, candidate_hints, clearest
 
 
 def tried(words: str, gap: float, naturalness: float, *, num_tokens: int = 25) -> TriedWording:
-    return TriedWording(
-        words=words, told=((1,) * num_tokens,), gap_nats=gap, naturalness_nats=naturalness, num_probes=6
-    )
+    return TriedWording(words=words, told=(((1,) * num_tokens,),), gap_nats=gap, naturalness_nats=naturalness)
 
 
 def test_a_scolding_does_not_become_the_hint() -> None:
