@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from agent.schedule import Schedule
+from memory.database import DatabaseError
 from memory.store import Store
 
 log = structlog.get_logger(__name__)
@@ -136,13 +137,13 @@ class Clock:
             await asyncio.sleep(TICK_S)
             try:
                 await self.tick(passes, idle_s=idle_s())
-            except Exception:  # due times that cannot be saved must not end serving
+            except DatabaseError:  # due times that cannot be saved must not end serving
                 if not is_failing:
-                    log.exception("clock failed")
+                    log.exception("due times cannot be saved")
                 is_failing = True
             else:
                 if is_failing:
-                    log.info("clock works again")
+                    log.info("due times can be saved again")
                 is_failing = False
 
     async def tick(self, passes: AskForPass, *, idle_s: float) -> None:

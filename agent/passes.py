@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from agent.footprint import give_back_memory
+from memory.database import DatabaseError
 from memory.records import ReflectionPass, Update, new_id
 from memory.states import PassStatus, UpdateStatus
 from memory.store import Store
@@ -210,7 +211,10 @@ class Passes:
 
     async def _fail(self, progress: Progress, reason: str) -> None:
         fail = self._fail_pass if progress.kind is Kind.REFLECT else self._fail_update
-        await fail(progress.id, progress.trigger, reason)
+        try:
+            await fail(progress.id, progress.trigger, reason)
+        except DatabaseError:  # the next start gives it its end (`end_interrupted`)
+            log.exception("end of a pass cannot be saved", kind=progress.kind.value, id=progress.id)
 
     async def _fail_pass(self, pass_id: str, trigger: str, reason: str) -> None:
         """End a pass as failed, whether or not it came to writing its beginning."""

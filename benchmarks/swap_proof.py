@@ -102,6 +102,7 @@ async def train(deps: UpdateDeps, home: Path, parent: Path | None) -> Trained:
         rank=16,
         learning_rate=5e-4,
         amplification=0.0,
+        temperature=1.0,
         num_passes=NUM_PASSES,
         batch_size=4,
         replay_ratio=0.0,

@@ -27,7 +27,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class _Relay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if error is not None:
-            self.future.set_exception(error)
+            self.future.set_exception(_as_database_error(error))
         return error is not None
 
 
@@ -171,7 +171,7 @@ class Database:
             self._refuse_after(error)
             for job in jobs:
                 if not job.future.done():
-                    job.future.set_exception(error)
+                    job.future.set_exception(_as_database_error(error))
             return
         for job, result in done:
             job.future.set_result(result)
@@ -193,6 +193,18 @@ def _run_in_savepoint(connection: Connection, job: _Job) -> list[Any]:
     if not _driver(connection).in_transaction:
         raise DatabaseError("SQLite gave up the transaction") from job.future.exception()
     return results
+
+
+def _as_database_error(error: BaseException) -> BaseException:
+    """What SQLite could not do (disk full, I/O error, lock), by our own name; a job's own mistakes stay what they are.
+
+    The cause stays attached: it is what says whether the file can still be trusted.
+    """
+    if not isinstance(error, (OperationalError, sqlite3.OperationalError)):
+        return error
+    named = DatabaseError(str(error.orig if isinstance(error, OperationalError) else error))
+    named.__cause__ = error
+    return named
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

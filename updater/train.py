@@ -118,8 +118,8 @@ def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: R
         for number, example in enumerate(wanted, start=1):
             student = completion_logits(policy, example.student_ids, example.token_ids)
             teacher = amplify(teacher_logits(policy, example, student), student, plan.amplification)
-            teacher_logprobs = torch.log_softmax(teacher, dim=-1)  # (T, V)
-            weights = token_weights(example, teacher_logprobs, torch.log_softmax(student, dim=-1))
+            teacher_logprobs = torch.log_softmax(teacher / plan.temperature, dim=-1)  # (T, V)
+            weights = token_weights(example, teacher_logprobs, torch.log_softmax(student / plan.temperature, dim=-1))
             length = num_reached(weights)  # every pass would pay for the rest
             kept = np.memmap(
                 workdir / f"target-{number}.f16", dtype=np.float16, mode="w+", shape=(length, teacher_logprobs.shape[1])
@@ -197,7 +197,7 @@ def set_step_size(optimizer: torch.optim.Optimizer, learning_rate: float, step: 
 
 
 def take_step(
-    policy: PeftModel, optimizer: torch.optim.Optimizer, batch: list[Target]
+    policy: PeftModel, optimizer: torch.optim.Optimizer, batch: list[Target], temperature: float
 ) -> list[tuple[bool, float, float]]:
     """One optimiser step on the weighted mean of the batch's losses; (is replay, nats, gradient norm) of each.
 
@@ -208,7 +208,7 @@ def take_step(
     nats = []
     for target in batch:
         example = target.example
-        logits = completion_logits(policy, example.student_ids, example.token_ids)
+        logits = completion_logits(policy, example.student_ids, example.token_ids) / temperature
         loss = forward_kl(torch.from_numpy(np.asarray(target.teacher_logprobs)), logits, target.weights)
         (loss * (example.weight / total_weight)).backward()  # type: ignore[no-untyped-call]
         nats.append((example.teacher_ids == example.student_ids, loss.item()))

@@ -50,6 +50,8 @@ class TrainingPlan(_Frozen):
     learning_rate: float
     amplification: float
     """How far beyond the hinted teacher the target lies, as a share of the hint's effect (updater/train.py)."""
+    temperature: float
+    """At which answers are sampled: teacher and student are compared as they are then, not as they are at 1."""
     num_passes: int
     batch_size: int
     replay_ratio: float

@@ -200,6 +200,7 @@ class UpdateRun:
             rank=settings.rank,
             learning_rate=settings.learning_rate,
             amplification=AMPLIFICATION,
+            temperature=PROBE_TEMPERATURE,
             num_passes=passes_for(len(examples), batch_size=settings.batch_size, max_passes=settings.max_passes),
             batch_size=settings.batch_size,
             replay_ratio=settings.replay_ratio,

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from errno import ENOSPC
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -12,6 +11,7 @@ import pytest
 
 from agent.clock import Clock
 from agent.schedule import Schedule
+from memory.database import DatabaseError
 from memory.store import Store, open_store
 from reflection.settings import ScheduleSettings
 
@@ -23,7 +23,7 @@ class FullDisk:
 
     @property
     def state(self) -> NoReturn:
-        raise OSError(ENOSPC, "No space left on device")
+        raise DatabaseError("database or disk is full")
 
 
 @dataclass

@@ -38,6 +38,7 @@ def plan(model: Path, **changes: object) -> TrainingPlan:
         "rank": 4,
         "learning_rate": 5e-3,
         "amplification": 0.0,
+        "temperature": 1.0,
         "num_passes": 3,
         "batch_size": 4,
         "replay_ratio": 0.5,
