@@ -71,7 +71,7 @@ def train(plan: TrainingPlan, workdir: Path, report: Report) -> TrainingResult:
         losses = []
         for batch in pass_batches:
             set_step_size(optimizer, plan.learning_rate, done, total)
-            losses.append(take_step(policy, optimizer, batch))
+            losses.append(take_step(policy, optimizer, batch, plan.temperature))
             done += 1
             report("train", done, total)
         metrics.append(summarise(pass_number, losses))
