@@ -109,7 +109,7 @@ async def quality_of(
     p_value = sign_flip_p([old - new for old, new in zip(own, reached, strict=True)])
     fall = mean(own) - mean(reached)
     return Measure(
-        name="token log-probability under the hinted teacher (teacher's own, candidate's)",
+        name="token log-probability under the hinted teacher, beside the teacher's own",
         unit="nats",
         live=mean(own),
         candidate=mean(reached),
