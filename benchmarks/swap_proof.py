@@ -45,6 +45,7 @@ from updater.training import (
     RESULT_FILE,
     Candidate,
     EncodedExample,
+    OwnAnswers,
     TrainingPlan,
     TrainingResult,
 )
@@ -103,7 +104,9 @@ async def train(deps: UpdateDeps, home: Path, parent: Path | None) -> Trained:
         learning_rate=5e-4,
         amplification=0.0,
         temperature=1.0,
+        sharpness=1.0,
         num_passes=NUM_PASSES,
+        own_answers=OwnAnswers(per_question=1, max_tokens=40, stop_token_ids=deps.tokenizer.stop_token_ids),
         batch_size=4,
         replay_ratio=0.0,
         scales=(1.0,),

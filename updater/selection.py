@@ -1,7 +1,7 @@
 """Choose between candidates: the smallest step that comes near enough to the teacher on the selection slice.
 
-More passes on few examples overshoot, so the candidates of one training run are tried from the smallest change to the
-largest, and the first that closes most of the gap is taken; the gate then asks prompts that selection never saw.
+Few examples can carry a student too far, so a smaller scale of what was trained is taken where it closes most of the
+gap as well; the gate then asks prompts that selection never saw.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,36 +25,20 @@ MeasureCandidate = Callable[[Candidate], Awaitable[float]]
 async def choose_candidate(
     candidates: Sequence[Candidate], gap_closed: MeasureCandidate
 ) -> tuple[Candidate | None, list[SelectionPoint]]:
-    """The chosen candidate, or None where none is worth gating; and what was seen.
+    """The chosen candidate, or None where not even the largest is worth gating; and what was seen.
 
-    Full-scale candidates first, pass by pass; at the first that is enough, its smaller scales and no more.
+    From the largest scale down, until one is not enough; the largest may go to the gate with less.
     """
-    points: dict[str, float] = {}
-
-    async def tried(candidate: Candidate) -> float:
-        points[candidate.name] = await gap_closed(candidate)
-        return points[candidate.name]
-
-    full = sorted((row for row in candidates if row.scale == 1.0), key=lambda row: row.pass_number)
     chosen: Candidate | None = None
-    for candidate in full:
-        if await tried(candidate) >= ENOUGH:
-            chosen = await smallest_enough(candidate, candidates, tried)
+    points: list[SelectionPoint] = []
+    for candidate in sorted(candidates, key=lambda row: row.scale, reverse=True):
+        share = await gap_closed(candidate)
+        points.append(SelectionPoint(name=candidate.name, gap_closed=share))
+        if share >= ENOUGH or (chosen is None and share >= WORTH_GATING):
+            chosen = candidate
+        if share < ENOUGH:
             break
-    if chosen is None and full:
-        best = max(full, key=lambda row: points[row.name])
-        chosen = best if points[best.name] >= WORTH_GATING else None
-    return chosen, [SelectionPoint(name=name, gap_closed=share) for name, share in points.items()]
-
-
-async def smallest_enough(enough: Candidate, candidates: Sequence[Candidate], tried: MeasureCandidate) -> Candidate:
-    """The smallest scale of the same pass that is enough as well."""
-    smaller = [row for row in candidates if row.pass_number == enough.pass_number and row.scale < 1.0]
-    for candidate in sorted(smaller, key=lambda row: row.scale, reverse=True):
-        if await tried(candidate) < ENOUGH:
-            return enough
-        enough = candidate
-    return enough
+    return chosen, points
 
 
 class SelectionSlice:

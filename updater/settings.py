@@ -15,7 +15,7 @@ class UpdaterSettings(ScheduleSettings):
         2,
         ge=1,
         le=20,
-        description="Most passes over the examples, each a candidate; fewer where one makes steps enough.",
+        description="Most passes over the given answers; fewer where one makes steps enough.",
     )
     batch_size: int = Field(8, ge=1, le=256, description="Target examples per optimiser step.")
     replay_ratio: float = Field(0.75, ge=0, le=4, description="Replayed examples beside each target example.")

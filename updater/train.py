@@ -23,6 +23,8 @@ from transformers import AutoModelForCausalLM
 from memory.files import sha256_of
 from updater.adapter import delta_norm
 from updater.objectives.forward_kl import forward_kl, reach_weights
+from updater.objectives.reverse_kl import reverse_kl
+from updater.own_answers import sample_own_answers
 from updater.training import (
     ADAPTER_FILE,
     BASE_KEY,
@@ -53,31 +55,31 @@ class Target:
 
 
 def train(plan: TrainingPlan, workdir: Path, report: Report) -> TrainingResult:
-    """Run every pass of the plan and save a candidate per pass and scale."""
+    """Learn from the given answers, then from the student's own, and save a candidate per scale."""
     started = time.monotonic()
     torch.manual_seed(plan.seed)
     policy = load_policy(plan)
     parent_logprobs = score_prompts(policy, plan.proof_prompts)
-    targets = make_targets(policy, plan, workdir, report)
+    start = copy_weights(policy)
+    targets = make_targets(policy, plan, (*plan.examples, *plan.replays), workdir / "given", report)
     examples, replays = targets[: len(plan.examples)], targets[len(plan.examples) :]
 
-    start = [parameter.detach().clone() for parameter in trainable(policy)]
     optimizer = torch.optim.AdamW(trainable(policy), lr=plan.learning_rate, weight_decay=0.0)
-    batches = [make_batches(plan, examples, replays, pass_number) for pass_number in range(plan.num_passes)]
-    total, done = sum(len(batch) for batch in batches), 0
-    candidates: list[Candidate] = []
-    metrics: list[PassMetrics] = []
-    for pass_number, pass_batches in enumerate(batches, start=1):
-        losses = []
-        for batch in pass_batches:
-            set_step_size(optimizer, plan.learning_rate, done, total)
-            losses.append(take_step(policy, optimizer, batch, plan.temperature))
-            done += 1
-            report("train", done, total)
-        metrics.append(summarise(pass_number, losses))
-        candidates += save_candidates(policy, plan, start, workdir, pass_number)
+    passes = [make_batches(plan, examples, replays, number) for number in range(1, plan.num_passes + 1)]
+    metrics = take_passes(policy, optimizer, passes, plan, report, own_answers=False)
+
+    report("own answers", 0, 1)
+    questions = [example for example in plan.examples if example.follow_teacher]
+    answers = sample_own_answers(policy, questions, plan.own_answers, temperature=plan.temperature)
+    if answers:
+        reached = copy_weights(policy)
+        set_weights(policy, start)  # the teacher is still the parent
+        judged = make_targets(policy, plan, answers, workdir / "own", report)
+        set_weights(policy, reached)
+        last = make_batches(plan, judged, replays, plan.num_passes + 1)
+        metrics += take_passes(policy, optimizer, [last], plan, report, own_answers=True)
     return TrainingResult(
-        candidates=tuple(candidates),
+        candidates=tuple(save_candidates(policy, plan, start, workdir)),
         parent_logprobs=parent_logprobs,
         base_fingerprint=plan.base_fingerprint,
         passes=tuple(metrics),
@@ -101,6 +103,10 @@ def trainable(policy: PeftModel) -> list[torch.nn.Parameter]:
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
+def copy_weights(policy: PeftModel) -> list[Tensor]:
+    return [parameter.detach().clone() for parameter in trainable(policy)]
+
+
 def completion_logits(policy: PeftModel, prompt: tuple[int, ...], completion: tuple[int, ...]) -> Tensor:
     """(T, V) logits that predict the completion. The head runs on those positions only: the vocabulary is the cost."""
     causal_lm = policy.base_model.model
@@ -110,20 +116,23 @@ def completion_logits(policy: PeftModel, prompt: tuple[int, ...], completion: tu
     return logits
 
 
-def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: Report) -> list[Target]:
-    """The frozen teacher's logprobs and the token weights of every example, then of every replay."""
-    wanted = (*plan.examples, *plan.replays)
+def make_targets(
+    policy: PeftModel, plan: TrainingPlan, wanted: Sequence[EncodedExample], folder: Path, report: Report
+) -> list[Target]:
+    """Teacher's logprobs, kept in files of `folder`, and token weights of every example. `policy` is the parent."""
+    folder.mkdir()
     targets = []
     with torch.no_grad():
         for number, example in enumerate(wanted, start=1):
             student = completion_logits(policy, example.student_ids, example.token_ids)
             teacher = amplify(teacher_logits(policy, example, student), student, plan.amplification)
+            if not is_replay(example):
+                teacher = teacher * plan.sharpness
             teacher_logprobs = torch.log_softmax(teacher / plan.temperature, dim=-1)  # (T, V)
             weights = token_weights(example, teacher_logprobs, torch.log_softmax(student / plan.temperature, dim=-1))
             length = num_reached(weights)  # every pass would pay for the rest
-            kept = np.memmap(
-                workdir / f"target-{number}.f16", dtype=np.float16, mode="w+", shape=(length, teacher_logprobs.shape[1])
-            )
+            shape = (length, teacher_logprobs.shape[1])
+            kept = np.memmap(folder / f"{number}.f16", dtype=np.float16, mode="w+", shape=shape)
             kept[:] = teacher_logprobs[:length].numpy()
             reached = example.model_copy(update={"token_ids": example.token_ids[:length]})
             targets.append(Target(reached, kept, weights[:length]))
@@ -133,12 +142,16 @@ def make_targets(policy: PeftModel, plan: TrainingPlan, workdir: Path, report: R
 
 def teacher_logits(policy: PeftModel, example: EncodedExample, student: Tensor) -> Tensor:
     """(T, V) logits of the frozen teacher: the parent reading the hint, or the parent itself for replay."""
-    if example.teacher_ids == example.student_ids:
+    if is_replay(example):
         return student
     if not example.teacher_is_base:
         return completion_logits(policy, example.teacher_ids, example.token_ids)
     with policy.disable_adapter():
         return completion_logits(policy, example.teacher_ids, example.token_ids)
+
+
+def is_replay(example: EncodedExample) -> bool:
+    return example.teacher_ids == example.student_ids
 
 
 def amplify(teacher: Tensor, student: Tensor, amount: float) -> Tensor:
@@ -189,6 +202,29 @@ def _cycle(replays: Sequence[Target], seed: int, pass_number: int) -> Iterator[T
         yield from order.sample(list(replays), len(replays))
 
 
+def take_passes(
+    policy: PeftModel,
+    optimizer: torch.optim.Optimizer,
+    passes: Sequence[Sequence[list[Target]]],
+    plan: TrainingPlan,
+    report: Report,
+    *,
+    own_answers: bool,
+) -> list[PassMetrics]:
+    """One optimiser step per batch; the step size rises and falls once over all of the passes."""
+    total, done = sum(len(batches) for batches in passes), 0
+    metrics = []
+    for batches in passes:
+        steps = []
+        for batch in batches:
+            set_step_size(optimizer, plan.learning_rate, done, total)
+            steps.append(take_step(policy, optimizer, batch, plan.temperature, own_answers=own_answers))
+            done += 1
+            report("train on own answers" if own_answers else "train", done, total)
+        metrics.append(summarise(steps, own_answers=own_answers))
+    return metrics
+
+
 def set_step_size(optimizer: torch.optim.Optimizer, learning_rate: float, step: int, num_steps: int) -> None:
     """Linear warm-up, then a linear fall to LAST_STEP of it."""
     fallen = 1.0 - (1.0 - LAST_STEP) * step / num_steps
@@ -197,7 +233,12 @@ def set_step_size(optimizer: torch.optim.Optimizer, learning_rate: float, step: 
 
 
 def take_step(
-    policy: PeftModel, optimizer: torch.optim.Optimizer, batch: list[Target], temperature: float
+    policy: PeftModel,
+    optimizer: torch.optim.Optimizer,
+    batch: list[Target],
+    temperature: float,
+    *,
+    own_answers: bool,
 ) -> list[tuple[bool, float, float]]:
     """One optimiser step on the weighted mean of the batch's losses; (is replay, nats, gradient norm) of each.
 
@@ -209,51 +250,48 @@ def take_step(
     for target in batch:
         example = target.example
         logits = completion_logits(policy, example.student_ids, example.token_ids) / temperature
-        loss = forward_kl(torch.from_numpy(np.asarray(target.teacher_logprobs)), logits, target.weights)
+        divergence = reverse_kl if own_answers and not is_replay(example) else forward_kl
+        loss = divergence(torch.from_numpy(np.asarray(target.teacher_logprobs)), logits, target.weights)
         (loss * (example.weight / total_weight)).backward()  # type: ignore[no-untyped-call]
-        nats.append((example.teacher_ids == example.student_ids, loss.item()))
+        nats.append((is_replay(example), loss.item()))
     norm = float(torch.nn.utils.clip_grad_norm_(trainable(policy), GRAD_CLIP))
     if not np.isfinite(norm):
         raise FloatingPointError("the gradient is not finite: training stopped, nothing is published")
     optimizer.step()
-    return [(is_replay, loss, norm) for is_replay, loss in nats]
+    return [(replayed, loss, norm) for replayed, loss in nats]
 
 
-def summarise(pass_number: int, steps: list[list[tuple[bool, float, float]]]) -> PassMetrics:
+def summarise(steps: list[list[tuple[bool, float, float]]], *, own_answers: bool) -> PassMetrics:
     rows = [row for step in steps for row in step]
-    examples = [nats for is_replay, nats, _ in rows if not is_replay]
-    replays = [nats for is_replay, nats, _ in rows if is_replay]
+    examples = [nats for replayed, nats, _ in rows if not replayed]
+    replays = [nats for replayed, nats, _ in rows if replayed]
     return PassMetrics(
-        pass_number=pass_number,
+        own_answers=own_answers,
         example_kl_nats=float(np.mean(examples)),
         replay_kl_nats=float(np.mean(replays)) if replays else None,
         grad_norm=float(np.mean([norm for _, _, norm in rows])),
     )
 
 
-def save_candidates(
-    policy: PeftModel, plan: TrainingPlan, start: list[Tensor], workdir: Path, pass_number: int
-) -> list[Candidate]:
+def save_candidates(policy: PeftModel, plan: TrainingPlan, start: list[Tensor], workdir: Path) -> list[Candidate]:
     """One PEFT directory per scale: the point that share of the way from the parent's A and B to the student's."""
-    reached = [parameter.detach().clone() for parameter in trainable(policy)]
+    reached = copy_weights(policy)
     saved = []
     for scale in plan.scales:
         set_weights(policy, [torch.lerp(old, new, scale) for old, new in zip(start, reached, strict=True)])
-        directory = workdir / f"pass-{pass_number}-scale-{scale:.2f}"
+        directory = workdir / f"scale-{scale:.2f}"
         policy.save_pretrained(directory)
         stamp_base(directory / ADAPTER_FILE, plan.base_fingerprint)
         saved.append(
             Candidate(
                 name=directory.name,
                 directory=directory,
-                pass_number=pass_number,
                 scale=scale,
                 sha256=sha256_of(directory / ADAPTER_FILE),
                 delta_norm=delta_norm(directory, plan.parent_adapter),
                 proof_logprobs=score_prompts(policy, plan.proof_prompts),
             )
         )
-    set_weights(policy, reached)
     return saved
 
 

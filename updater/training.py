@@ -39,6 +39,15 @@ class EncodedExample(_Frozen):
     """True: token t counts by how likely the teacher would have come that far (objectives/forward_kl.py)."""
 
 
+class OwnAnswers(_Frozen):
+    """What the student is asked for once it has learnt from given answers, to be judged by the teacher."""
+
+    per_question: int
+    """0: it is taught on given answers only."""
+    max_tokens: int
+    stop_token_ids: tuple[int, ...]
+
+
 class TrainingPlan(_Frozen):
     model_dir: Path
     base_fingerprint: str
@@ -52,7 +61,11 @@ class TrainingPlan(_Frozen):
     """How far beyond the hinted teacher the target lies, as a share of the hint's effect (updater/train.py)."""
     temperature: float
     """At which answers are sampled: teacher and student are compared as they are then, not as they are at 1."""
+    sharpness: float
+    """What the teacher's logits on examples are multiplied by: a student that learns from little comes out flatter."""
     num_passes: int
+    """Over the given examples; one more follows over the student's own answers."""
+    own_answers: OwnAnswers
     batch_size: int
     replay_ratio: float
     scales: tuple[float, ...]
@@ -63,11 +76,10 @@ class TrainingPlan(_Frozen):
 
 
 class Candidate(_Frozen):
-    """One point on the training path, saved as a PEFT directory."""
+    """One point on the way from the parent to the trained student, saved as a PEFT directory."""
 
     name: str
     directory: Path
-    pass_number: int
     scale: float
     sha256: str
     delta_norm: float
@@ -77,9 +89,10 @@ class Candidate(_Frozen):
 
 
 class PassMetrics(_Frozen):
-    pass_number: int
+    own_answers: bool
+    """False: KL(teacher || student) on given answers. True: KL(student || teacher) on the student's own."""
     example_kl_nats: float
-    """Mean over examples of the weighted token mean of KL(teacher || student), during the pass."""
+    """Mean over examples of the weighted token mean, during the pass."""
     replay_kl_nats: float | None
     grad_norm: float
 
@@ -89,6 +102,7 @@ class TrainingResult(_Frozen):
     parent_logprobs: tuple[tuple[float, ...], ...]
     base_fingerprint: str
     passes: tuple[PassMetrics, ...]
+    """The one over the student's own answers last."""
     peak_rss_mb: float
     seconds: float
 

@@ -18,27 +18,22 @@ from memory.records import SamplingParams, Update, Use, Version
 from memory.states import UpdateStatus
 from updater.adapter import AdapterUnusable, check_adapter
 from updater.deps import UpdateDeps
-from updater.encode import encode_replays, encode_targets
 from updater.gate import Versions, gate_protected, gate_target
 from updater.hints import BASE, Judge, choose_hint
 from updater.plan import Case, Plan, Skip, make_plan
 from updater.proof import SwapUnproven, prove_swap
 from updater.publish import ParentReplaced, publish_candidate
+from updater.recipe import PROBE_TEMPERATURE, training_plan
 from updater.roles import Roles
 from updater.rollouts import Scorer, all_of
 from updater.scorecard import ClusterScore, Scorecard, SelectionPoint, State
 from updater.selection import SelectionSlice, choose_candidate
 from updater.stage_times import StageTimes
 from updater.targets import ReadyTarget, ToldAnswers, best_told_answers
-from updater.training import PLAN_FILE, RESULT_FILE, Candidate, EncodedExample, TrainingPlan, TrainingResult, passes_for
+from updater.training import PLAN_FILE, RESULT_FILE, Candidate, TrainingPlan, TrainingResult
 
-SCALES = (0.5, 0.75, 1.0)
 AUDIT_SAMPLES = 1
-AMPLIFICATION = 0.25
-"""How far the target lies beyond the hinted teacher; other amounts are compared in EXPERIMENTS.md."""
-NUM_PROOF_PROMPTS = 4
 NICENESS = 19
-PROBE_TEMPERATURE = 0.7
 SEED_STEP = 10_007
 """Draws and shuffles of one update repeat on the same log; those of the next update are others."""
 MAX_PROBE_TOKENS = 128
@@ -106,7 +101,7 @@ class UpdateRun:
         judge = self._make_judge(plan)
         targets = await self._choose_hints(judge, plan)
         told_answers = await self._ask_teachers(judge, targets)
-        training = self._encode(plan, targets, told_answers)
+        training = self._encode(plan, targets, told_answers, max_tokens=judge.sampling.max_tokens)
         result = await self._train(training)
         candidate, points = await self._select(judge, targets, training, result)
         scorecard = await self._gate(judge, plan, targets, candidate, points)
@@ -121,10 +116,8 @@ class UpdateRun:
 
     def remove_candidates(self) -> None:
         """What was published has been copied; the plan and the result stay to be read."""
-        for path in self._workdir().glob("pass-*"):
+        for path in self._workdir().glob("*/"):
             shutil.rmtree(path)
-        for path in self._workdir().glob("target-*.f16"):
-            path.unlink()
 
     async def _plan(self) -> Plan:
         self._report("plan", 0, 1)
@@ -182,31 +175,18 @@ class UpdateRun:
             told |= await best_told_answers(judge, ready, ready.supporting(ready.target.hinted))
         return told
 
-    def _encode(self, plan: Plan, targets: Sequence[ReadyTarget], told_answers: ToldAnswers) -> TrainingPlan:
-        settings, tokenizer = self._deps.settings, self._deps.tokenizer
-        examples = encode_targets(tokenizer, targets, told_answers, self._roles)
-        return TrainingPlan(
-            model_dir=self._deps.model_dir,
-            base_fingerprint=self._deps.base_fingerprint,
+    def _encode(
+        self, plan: Plan, targets: Sequence[ReadyTarget], told_answers: ToldAnswers, *, max_tokens: int
+    ) -> TrainingPlan:
+        return training_plan(
+            self._deps,
+            plan,
+            targets,
+            told_answers,
             parent_adapter=self._parent_adapter(),
-            examples=examples,
-            replays=encode_replays(
-                tokenizer,
-                plan.protected,
-                num_examples=len(examples),
-                replay_ratio=settings.replay_ratio,
-                roles=self._roles,
-            ),
-            rank=settings.rank,
-            learning_rate=settings.learning_rate,
-            amplification=AMPLIFICATION,
-            temperature=PROBE_TEMPERATURE,
-            num_passes=passes_for(len(examples), batch_size=settings.batch_size, max_passes=settings.max_passes),
-            batch_size=settings.batch_size,
-            replay_ratio=settings.replay_ratio,
-            scales=SCALES,
+            max_tokens=max_tokens,
             seed=self._seed,
-            proof_prompts=proof_prompts(examples),
+            roles=self._roles,
         )
 
     async def _train(self, training: TrainingPlan) -> TrainingResult:
@@ -364,11 +344,6 @@ def reasons_against(scores: Sequence[ClusterScore]) -> list[str]:
 
 def ids_of(cases: Sequence[Case]) -> list[str]:
     return [case.interaction.id for case in cases]
-
-
-def proof_prompts(examples: Sequence[EncodedExample]) -> tuple[tuple[int, ...], ...]:
-    """Prompts of the trained kind with their answers: where candidate and parent differ most."""
-    return tuple(example.student_ids + example.token_ids for example in examples[:NUM_PROOF_PROMPTS])
 
 
 def describe_hint(ready: ReadyTarget) -> dict[str, object]:

@@ -71,11 +71,10 @@ def deps(store: Store, tmp_path: Path) -> UpdateDeps:
 
 
 def candidate_of(deps: UpdateDeps, tmp_path: Path) -> Candidate:
-    directory = make_tiny_adapter(tmp_path / "pass-1-scale-1.00", deps.model_dir, base_fingerprint=BASE)
+    directory = make_tiny_adapter(tmp_path / "scale-1.00", deps.model_dir, base_fingerprint=BASE)
     return Candidate(
         name=directory.name,
         directory=directory,
-        pass_number=1,
         scale=1.0,
         sha256=sha256_of(directory / ADAPTER_FILE),
         delta_norm=1.0,
