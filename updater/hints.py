@@ -72,8 +72,6 @@ class ChosenHint:
     """The teacher: the live version's name, or `base` where only the base complies."""
     gap_nats: float
     """Median over the users' wordings of the nats by which they prefer the hint's answers: what there is to learn."""
-    untold_nats: float
-    """R of the live version's answers under the hint: how far from what was asked they are, mean over the probes."""
     tried: tuple[TriedWording, ...]
     agreement: tuple[tuple[str, float], ...]
     """(wording, nats by which it prefers the hint's answers to the live ones)."""
@@ -148,7 +146,6 @@ async def choose_hint(judge: Judge, target: Target, *, live: str) -> ChosenHint 
                 text=best.words,
                 model=model,
                 gap_nats=gap,
-                untold_nats=await mean_log_ratio(judge, probes, best.words, untold, model=model),
                 tried=tried,
                 agreement=tuple(agreement.items()),
                 dissenting=frozenset(

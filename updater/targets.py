@@ -18,8 +18,8 @@ from updater.scorecard import Rung
 MIN_SELECTION = 2
 TOLD_TRIES = 6
 """Answers that the told teacher gives to each training question."""
-TOLD_KEPT = 2
-"""Of those, how many teach: the clearest ones."""
+TOLD_KEPT = 4
+"""Of those, how many teach: the most obedient ones."""
 
 ToldAnswers = dict[str, list[tuple[int, ...]]]
 """By interaction id."""
@@ -85,33 +85,30 @@ async def ask_teacher(
 
 
 async def best_told_answers(judge: Judge, ready: ReadyTarget, cases: Sequence[Case]) -> ToldAnswers:
-    """Per case the clearest of the told teacher's answers.
+    """Per case the told teacher's answers that obey best.
 
     A small model that is told obeys most of the time, and a student copies the rest as well. So it is shown the best
     of a few tries (rejection sampling, as in STaR, arXiv 2203.14465, with the users' words as the judge).
     """
     if ready.hint is None or not cases:
         return {}
-    untold_nats = ready.hint.untold_nats
     answers = await ask_teacher(judge, ready, cases, num_samples=TOLD_TRIES)
+    prompts = prompt_pairs(judge, cases, ready.hint.text)
+    ratios = await judge.scorer.hindsight_log_ratios(ready.hint.model, prompts, tokens_of(answers))
     return {
-        case.interaction.id: clearest_answers(given, untold_nats=untold_nats, count=TOLD_KEPT)
-        for case, given in zip(cases, answers, strict=True)
+        case.interaction.id: most_obedient(given, row, count=TOLD_KEPT)
+        for case, given, row in zip(cases, answers, ratios, strict=True)
     }
 
 
-def clearest_answers(answers: Sequence[Answer], *, untold_nats: float, count: int) -> list[tuple[int, ...]]:
-    """The `count` clearest answers, the clearest first; the same answer counts once.
+def most_obedient(answers: Sequence[Answer], ratios_nats: Sequence[float], *, count: int) -> list[tuple[int, ...]]:
+    """The `count` answers with the largest R per token, the largest first; the same answer counts once.
 
-    Clear is what is likely when not told and much asked for: its log-probability plus R(answer) - R(untold answers),
-    per token; which is what it has when told, less R(untold answers), per token, and needs no scoring.
+    Per token, because R of a whole answer grows with its length and hardly tells which of two obeyed (EXPERIMENTS.md).
     """
-
-    def clarity_nats(answer: Answer) -> float:
-        return (answer.log_probability - untold_nats) / max(1, len(answer.token_ids))
-
-    ranked = sorted(answers, key=clarity_nats, reverse=True)
-    return list(dict.fromkeys(answer.token_ids for answer in ranked))[:count]
+    obedience = [nats / max(1, len(answer.token_ids)) for answer, nats in zip(answers, ratios_nats, strict=True)]
+    ranked = sorted(zip(obedience, answers, strict=True), key=lambda pair: pair[0], reverse=True)
+    return list(dict.fromkeys(answer.token_ids for _, answer in ranked))[:count]
 
 
 async def teacher_progress(judge: Judge, ready: ReadyTarget, cases: Sequence[Case], *, num_samples: int) -> Progress:
