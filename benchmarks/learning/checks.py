@@ -76,9 +76,13 @@ def harm_of(answers: Answers, frozen: Answers) -> dict[str, Any]:
     """Stories under a version against the frozen policy: same prompts, same draws, paired."""
     tokens = paired(answers[Kind.STORY], frozen[Kind.STORY], lambda answer: float(answer.num_tokens))
     endings = paired(answers[Kind.STORY], frozen[Kind.STORY], lambda answer: float(answer.ended))
-    shorter = tokens["mean"] < -NOISE_TOKENS and tokens["high"] < 0
-    ends_more = endings["mean"] > NOISE_SHARE and endings["low"] > 0
-    return {"tokens": tokens, "endings": endings, "harmed": shorter or ends_more}
+    harmed = _moved(tokens, NOISE_TOKENS) or _moved(endings, NOISE_SHARE)
+    return {"tokens": tokens, "endings": endings, "harmed": harmed}
+
+
+def _moved(difference: Mapping[str, float], noise: float) -> bool:
+    """Either way: nobody asked for it."""
+    return abs(difference["mean"]) > noise and not difference["low"] <= 0 <= difference["high"]
 
 
 def paired(ours: Sequence[Answer], theirs: Sequence[Answer], value: Callable[[Answer], float]) -> dict[str, float]:

@@ -64,6 +64,14 @@ def test_shorter_stories_are_harm() -> None:
     assert failed(check_arms(LEARNED, unhurt)) == ["no replay, no gate: hurts the stories"]
 
 
+def test_longer_stories_are_harm_as_well() -> None:
+    """Where the frozen policy ends by itself, growing is a change that nobody asked for."""
+    before: Answers = {Kind.STORY: answers([30] * 20)}
+    after: Answers = {Kind.STORY: answers([30] * 8 + [50] * 12)}
+    assert harm_of(after, before)["harmed"]
+    assert not harm_of(before, before)["harmed"]
+
+
 def test_worse_answers_than_the_teachers_fail() -> None:
     """Answers that the told teacher finds clearly less likely than its own are not good enough."""
     one = replace(LEARNED, quality=replace(GOOD_QUALITY, ours=-2.0, low=-1.2, high=-0.6))
