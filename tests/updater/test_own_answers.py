@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GenerationConfig
 
-from updater.own_answers import sample_own_answers, until_stop
+from updater.own_answers import batches_of, sample_own_answers, until_stop
 from updater.training import EncodedExample, OwnAnswers
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # peft and transformers warn about their own future
@@ -50,6 +50,23 @@ def test_a_shorter_prompt_beside_a_longer_one_is_answered_as_alone(policy: PeftM
     alone = sample_own_answers(policy, [question(4)], WANTED, temperature=1e-4)
     beside = sample_own_answers(policy, [question(4), question(9)], WANTED, temperature=1e-4)
     assert [row.token_ids for row in beside[:2]] == [row.token_ids for row in alone]
+
+
+def test_a_models_own_defaults_do_not_bend_the_draws(policy: PeftModel) -> None:
+    """Some models come with a repetition penalty or a narrow top-p for chatting."""
+    torch.manual_seed(1)
+    plain = sample_own_answers(policy, [question(4)], WANTED, temperature=1.0)
+    policy.base_model.model.generation_config = GenerationConfig(repetition_penalty=50.0, top_p=0.01, min_p=0.9)
+    torch.manual_seed(1)
+    assert sample_own_answers(policy, [question(4)], WANTED, temperature=1.0) == plain
+
+
+def test_batches_hold_what_the_cache_may() -> None:
+    """Every row is in one batch, in order; a prompt that is too long for company goes alone."""
+    rows = [question(100)] * 3 + [question(9000)] + [question(100)]
+    batches = list(batches_of(rows, 2600))
+    assert [row for batch in batches for row in batch] == rows
+    assert [len(batch) for batch in batches] == [3, 1, 1]
 
 
 def test_no_questions_no_answers(policy: PeftModel) -> None:
