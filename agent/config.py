@@ -25,6 +25,10 @@ CONFIG_VARIABLE = "JOURNEYMAN_CONFIG"
 CONFIG_NAME = "config.toml"
 _VARIABLE = re.compile(r"JOURNEYMAN_([A-Z]+)__(\w+)")
 _APPLICATION = "journeyman"
+_MOVED = {
+    "server.api_keys": "keys are kept in the store now; yours stays good with: journeyman keys add NAME --sha256 ..."
+}
+"""Keys that older versions had, and what has taken their place."""
 
 
 class ConfigError(ValueError):
@@ -174,6 +178,8 @@ def _explain(problem: ErrorDetails, given: Mapping[str, _Given]) -> str:
     origin = given.get(f"{table}.{key}") or _named_in(message, table, given)
     where = f"{origin.origin}: " if origin is not None else ""
     name = ".".join(map(str, location))
+    if name in _MOVED:
+        return f"{where}there is no key {name} any more: {_MOVED[name]}"
     if problem["type"] == "extra_forbidden" and len(location) == 2:
         return f"{where}there is no key {name}{_nearest(key, _table(table).model_fields, prefix=f'{table}.')}"
     if problem["type"] == "value_error":

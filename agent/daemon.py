@@ -19,6 +19,7 @@ from agent.data_dir import DataDir, hold_data_dir
 from agent.footprint import limit_arenas
 from agent.generate import Generator
 from agent.inference.client import EngineClient
+from agent.keys import KeyRing
 from agent.learning import bind_learning
 from agent.lifetime import Daemon
 from agent.logs import configure_logs
@@ -117,6 +118,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         recall=recall,
         generator=Generator(engine=opened.engine, tokenizer=tokenizer, wait_ready=engine.wait_ready),
         learning=learning,
+        keys=KeyRing(store, now=utc_now),
         schedules=_schedules(settings, store),
         engine=engine,
         embedder=embedder,

@@ -20,6 +20,7 @@ from agent.data_dir import DataDir
 from agent.footprint import give_back_memory, keep_small
 from agent.generate import Generator
 from agent.indexing import keep_indexed
+from agent.keys import KeyRing
 from agent.learning import Learning
 from agent.listening import Listener, listening
 from agent.passes import Passes
@@ -51,6 +52,7 @@ class Daemon:
     recall: Recall
     generator: Generator
     learning: Learning
+    keys: KeyRing
     schedules: Schedules
     engine: Engine
     embedder: Child
@@ -64,6 +66,8 @@ class Daemon:
         """Until `stop` is asked for. Raises, in a group, what a part could not get over."""
         phase = Phase(is_engine_ready=lambda: self.engine.is_ready)
         passes = self._passes()
+        await self.keys.load()
+        self.keys.require_for(self.settings.server.host)
         await self.schedules.restore()
         await passes.end_interrupted()
         async with asyncio.TaskGroup() as background:
@@ -123,6 +127,7 @@ class Daemon:
     def _note_stored(self, rows: Sequence[Interaction]) -> None:
         self.metrics.note_stored(rows)
         self._stored.set()
+        self.keys.note_sampled(rows)
         num_live = sum(row.purpose is Purpose.LIVE for row in rows)
         self.schedules.clock.count_interactions(num_live)
 
@@ -143,6 +148,7 @@ class Daemon:
         )
         return Context(
             server=self.settings.server,
+            keys=self.keys,
             sampling_defaults=self.settings.policy,
             store=self.store,
             tokenizer=self.tokenizer,

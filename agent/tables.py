@@ -28,29 +28,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class ApiKey(BaseModel):
-    """One key that may use the HTTP interface."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str = Field(min_length=1, max_length=64, description="Name of the key in records and logs.")
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="sha256 of the key itself, which is kept nowhere.")
-    many_users: bool = Field(default=False, description="True: each `user` of a request is a principal of its own.")
-    learn: bool = Field(default=True, description="False: nothing served under this key is ever trained on.")
-
-
 class ServerSettings(BaseModel):
     """Where HTTP listens, who may use it, and how much it takes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; any but loopback needs api_keys.")
-    port: int = Field(8700, ge=0, le=65535, description="TCP port; 0 takes a free one.")
-    api_keys: tuple[ApiKey, ...] = Field(
-        (),
-        description='Each {id = "...", sha256 = "...", many_users = false, learn = true}; sha256 is that of the key '
-        "(printf %s KEY | sha256sum). Without keys everybody on this machine is one user, unless a request names one.",
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Address to listen on; any but loopback needs a key (journeyman keys)."
     )
+    port: int = Field(8700, ge=0, le=65535, description="TCP port; 0 takes a free one.")
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host names that a request may name beside the address itself and localhost."
     )
@@ -59,12 +45,6 @@ class ServerSettings(BaseModel):
     )
     max_body_mib: float = Field(4.0, gt=0, le=1024, description="Largest request body, MiB.")
     drain_timeout_s: float = Field(30.0, ge=0, le=3600, description="Seconds that open requests get at shutdown.")
-
-    @model_validator(mode="after")
-    def _keys_off_loopback(self) -> "ServerSettings":
-        if not self.api_keys and not is_loopback(self.host):
-            raise ValueError(f'server.host = "{self.host}" is not loopback, so server.api_keys must name a key')
-        return self
 
 
 class ModelTable(BaseModel):

@@ -23,11 +23,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+
+from memory.migrating import NewerSchemaError, is_current, migrate
 
 T = TypeVar("T")
 
@@ -35,7 +34,6 @@ APPLICATION_ID = 0x4A4D414E  # "JMAN": a file of another program is refused
 MAX_GROUP = 256  # jobs a commit, so that the first of a long queue does not wait for the last
 NUM_READERS = 2
 CHECK_LIMIT_S = 2.0  # the integrity check at open gives up, undecided, after this long
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 WRITER_PRAGMAS: tuple[tuple[str, str | int], ...] = (
     ("journal_mode", "wal"),
@@ -269,12 +267,11 @@ def _check_integrity(connection: Connection, path: Path) -> None:
 
 def _migrate(connection: Connection, path: Path) -> None:
     """Run what is missing in one transaction. A file of a newer release is refused."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
+    if is_current(connection):
+        return
     try:
-        command.upgrade(config, "head")
-    except CommandError as error:
+        migrate(connection)
+    except NewerSchemaError as error:
         raise DatabaseError(f"{path} was written by a newer release: {error}") from error
     connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.commit()

@@ -18,6 +18,7 @@ from memory.states import (
     PassStatus,
     Purpose,
     Remedy,
+    Scope,
     Split,
     UpdateStatus,
     VersionOrigin,
@@ -351,3 +352,22 @@ class Embedding:
     """`request` (the user's turn alone: clustering) or `context` (previous turn + turn: recall)."""
     vector: tuple[float, ...] = field(repr=False)
     """(D,) unit length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """One key that may use the HTTP interface. The key itself is kept nowhere."""
+
+    id: str
+    """Its name in records and logs, and the principal of what is asked with it."""
+    sha256: str
+    """Hex digest of the key."""
+    scope: Scope
+    learn: bool = True
+    """False: nothing served under it is ever trained on."""
+    requests_per_minute: int = 0
+    """0: no limit."""
+    tokens_per_day: int = 0
+    """Sampled tokens over the last 24 hours; 0: no limit."""
+    created_at: datetime
+    revoked_at: datetime | None = None

@@ -20,6 +20,7 @@ from memory.states import (
     PassStatus,
     Purpose,
     Remedy,
+    Scope,
     Split,
     UpdateStatus,
     VersionOrigin,
@@ -92,6 +93,7 @@ interactions = _facts(
     Index(None, "principal", "idempotency_key"),
     Index(None, "request_id"),
     Index(None, "parent_id"),
+    Index(None, "key_id", "created_at"),
 )
 
 feedback = _facts(
@@ -265,6 +267,20 @@ versions = Table(
     _text("base_fingerprint"),
     Column("created_at", Utc, nullable=False),
     _text("note"),
+    sqlite_strict=True,
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Text, primary_key=True, nullable=False),
+    _text("sha256", unique=True),
+    Column("scope", Word(Scope), nullable=False),
+    Column("learn", Flag, nullable=False),
+    Column("requests_per_minute", Integer, nullable=False),
+    Column("tokens_per_day", Integer, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("revoked_at", Utc),
     sqlite_strict=True,
 )
 

@@ -11,6 +11,17 @@ class Purpose(StrEnum):
     PROBE = "probe"
 
 
+class Scope(StrEnum):
+    """What an API key may do."""
+
+    USER = "user"
+    """Chat and give feedback, as one principal."""
+    HARNESS = "harness"
+    """The same for many: each `user` that a request names is a principal of its own."""
+    ADMIN = "admin"
+    """Everything, administration included; as a harness where it chats."""
+
+
 class Outcome(StrEnum):
     """How serving one interaction ended, as far as serving can know."""
 

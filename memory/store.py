@@ -9,6 +9,7 @@ from memory.embeddings import Embeddings
 from memory.feedback import FeedbackLog
 from memory.interactions import Interactions
 from memory.judgements import Judgements
+from memory.keys import Keys
 from memory.state import State
 from memory.updates import Updates
 
@@ -24,6 +25,7 @@ class Store:
         self.judgements = Judgements(database)
         self.updates = Updates(database)
         self.embeddings = Embeddings(database)
+        self.keys = Keys(database)
         self.state = State(database)
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from agent.config_text import render_toml
-from agent.tables import ApiKey, Settings
+from agent.tables import Settings
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("memory", "reflection", "updater", "agent")
@@ -80,8 +80,7 @@ def test_every_key_is_read() -> None:
 
 
 def _keys() -> Iterator[tuple[str, str, FieldInfo]]:
-    tables: dict[str, type[BaseModel]] = {"api_keys": ApiKey}
-    tables |= {name: type(getattr(Settings(), name)) for name in Settings.model_fields}
+    tables: dict[str, type[BaseModel]] = {name: type(getattr(Settings(), name)) for name in Settings.model_fields}
     for name, table in tables.items():
         for key, field in table.model_fields.items():
             yield name, key, field

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 from aiohttp import web
 
-from agent.api import admin, chat, feedback, health, models, schedule
-from agent.api.auth import authenticate, check_origin, require_admin
+from agent.api import admin, chat, feedback, health, keys, models, schedule
+from agent.api.auth import check_origin, let_in, require_admin
 from agent.api.context import CONTEXT, REQUEST_ID, Context
 from agent.api.errors import INTERNAL, api_error
 from agent.api.sse import STREAM, EventStream
@@ -19,6 +19,7 @@ log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN_PATHS = ("/healthz", "/readyz")
 """Answered without a key."""
+_ADMIN_PATHS = ("/admin", "/metrics")
 _CORS = {
     "Vary": "Origin",
     "Access-Control-Allow-Methods": "GET, POST",
@@ -59,6 +60,9 @@ def build_app(context: Context) -> web.Application:
             web.get("/admin/schedule", schedule.show_schedule),
             web.post("/admin/schedule", schedule.change_schedule),
             web.post("/admin/passes/{id}/abort", schedule.abort_pass),
+            web.get("/admin/keys", keys.list_keys),
+            web.post("/admin/keys", keys.add_key),
+            web.post("/admin/keys/{id}/revoke", keys.revoke_key),
         ]
     )
     return app
@@ -87,9 +91,9 @@ async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.method == "OPTIONS":
         return web.Response(status=204)  # a browser asks before it calls; allow_origin answers
     if request.path not in _OPEN_PATHS:
-        authenticate(request, context.server, user=None)
-    if request.path.startswith("/admin"):
-        require_admin(request, context.server)
+        let_in(request, context.keys, context.server)
+    if request.path.startswith(_ADMIN_PATHS):
+        require_admin(request)
     return await handler(request)
 
 

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from agent.api.auth import authenticate
+from agent.api.auth import caller_of, require_quota
 from agent.api.chat_format import chunk, finishing_chunk, usage_chunk, whole_completion
 from agent.api.chat_schema import ChatBody
 from agent.api.context import CONTEXT, REQUEST_ID, Context
@@ -21,8 +21,9 @@ async def complete_chat(request: web.Request) -> web.StreamResponse:
     """Admit the chat, then answer in the form that was asked for."""
     context = request.app[CONTEXT]
     body = await read_body(request, ChatBody)
-    caller = authenticate(request, context.server, user=body.speaker)
+    caller = caller_of(request, user=body.speaker)
     _admit(context)
+    require_quota(request, context.keys)
     turn = await context.responder.respond(body.to_chat(request, caller, context.sampling_defaults))
     try:
         if body.stream:

@@ -7,6 +7,7 @@ from datetime import datetime
 from aiohttp import web
 
 from agent.api.metrics import Metrics
+from agent.keys import KeyRing
 from agent.passes import Passes
 from agent.publishing import LivePolicy
 from agent.respond import Responder
@@ -42,6 +43,7 @@ class Context:
     """All that a handler may use."""
 
     server: ServerSettings
+    keys: KeyRing
     sampling_defaults: PolicySettings
     store: Store
     tokenizer: Tokenizer

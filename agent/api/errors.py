@@ -5,13 +5,17 @@
      |- unauthorized   401
      |- forbidden      403
      |- not_found      404
+     |- too_many       429, with Retry-After
      '- unavailable    503, with Retry-After
 
 `api_error` translates what the layers below raise; the middleware (app.py) is the only caller.
 """
 
+import math
+
 from aiohttp import web
 
+from agent.keys import KeyRefusedError
 from agent.passes import PublishingError, UpdateRunningError
 from agent.prompt import ContextLengthError
 from agent.publishing import UnknownModelError
@@ -33,6 +37,7 @@ _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (IdempotencyMismatchError, 422, "idempotency_key_reused", "Idempotency-Key"),
     (UpdateRunningError, 409, "update_running", None),
     (PublishingError, 409, "publishing", None),
+    (KeyRefusedError, 409, "key_refused", "id"),
     (ScheduleError, 400, "invalid_schedule", "set"),
     (AdapterUnusable, 409, "adapter_unusable", None),
     (EngineUnavailable, 503, "engine_unavailable", None),
@@ -54,6 +59,7 @@ class ApiError(Exception):
         kind: str = "invalid_request_error",
         code: str | None = None,
         param: str | None = None,
+        retry_after_s: float = RETRY_AFTER_S,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -61,6 +67,7 @@ class ApiError(Exception):
         self.kind = kind
         self.code = code
         self.param = param
+        self.retry_after_s = retry_after_s
 
     @property
     def body(self) -> ErrorBody:
@@ -70,7 +77,10 @@ class ApiError(Exception):
     def headers(self) -> dict[str, str]:
         """Retry hints, or how to authenticate."""
         if self.status in (429, 503):
-            return {"Retry-After": str(RETRY_AFTER_S), "retry-after-ms": str(RETRY_AFTER_S * 1000)}
+            return {
+                "Retry-After": str(math.ceil(self.retry_after_s)),
+                "retry-after-ms": str(math.ceil(self.retry_after_s * 1000)),
+            }
         return {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}
 
 
@@ -84,6 +94,10 @@ def not_found(message: str) -> ApiError:
 
 def forbidden(message: str) -> ApiError:
     return ApiError(403, message, kind="permission_error", code="forbidden")
+
+
+def too_many(message: str, *, code: str, retry_after_s: float) -> ApiError:
+    return ApiError(429, message, kind="rate_limit_error", code=code, retry_after_s=retry_after_s)
 
 
 def unavailable(message: str, *, code: str) -> ApiError:

@@ -5,7 +5,7 @@ from typing import Self
 from aiohttp import web
 from pydantic import Field, model_validator
 
-from agent.api.auth import authenticate, may_speak_for
+from agent.api.auth import caller_of, may_speak_for
 from agent.api.chat_schema import StrictModel
 from agent.api.context import CONTEXT, Context
 from agent.api.errors import bad_request, not_found
@@ -49,7 +49,7 @@ async def add_feedback(request: web.Request) -> web.Response:
     """Durable when it is answered."""
     context = request.app[CONTEXT]
     body = await read_body(request, FeedbackBody)
-    caller = authenticate(request, context.server, user=body.user)
+    caller = caller_of(request, user=body.user)
     interaction = await _find(context, body, caller)
     row = Feedback(
         id=new_id("fb"),

@@ -13,6 +13,7 @@ from agent.cli.acting import feedback, reflect_app, rollback, update_app
 from agent.cli.chatting import chat
 from agent.cli.display import STDERR
 from agent.cli.failures import CommandFailed, ExitCode
+from agent.cli.keys import keys_app
 from agent.cli.reading import clusters, reflections, updates, versions, why
 from agent.cli.schedule import abort, schedule_app
 from agent.cli.serving import serve
@@ -21,10 +22,20 @@ from agent.config import ConfigError
 from agent.data_dir import DataDirInUseError
 from agent.demo.run import run_demo
 from agent.fetching import SourceError
+from agent.keys import KeyRefusedError
 from memory.child import ChildFailed
 from memory.database import DatabaseError
 
-_FORESEEN = (ConfigError, SourceError, DataDirInUseError, DatabaseError, ChildFailed, httpx.HTTPError, OSError)
+_FORESEEN = (
+    ConfigError,
+    SourceError,
+    DataDirInUseError,
+    DatabaseError,
+    ChildFailed,
+    KeyRefusedError,
+    httpx.HTTPError,
+    OSError,
+)
 """What can go wrong without a fault of the program; the message is written for the operator."""
 
 app = typer.Typer(
@@ -68,6 +79,7 @@ for _command in (serve, chat, status, feedback, reflections, clusters, updates, 
 app.add_typer(reflect_app, name="reflect")
 app.add_typer(update_app, name="update")
 app.add_typer(schedule_app, name="schedule")
+app.add_typer(keys_app, name="keys")
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -16,6 +16,7 @@ from agent.api.context import Context, Phase
 from agent.api.metrics import Metrics
 from agent.clock import Clock
 from agent.generate import Generator
+from agent.keys import KeyRing
 from agent.passes import Kind, Passes, Report, RunPass
 from agent.publishing import LivePolicy, find_live
 from agent.respond import Parts, Responder
@@ -23,7 +24,7 @@ from agent.schedules import Schedules
 from agent.tables import PolicySettings, ServerSettings
 from memory.index import VectorIndex
 from memory.recall import Recall
-from memory.records import Interaction, Version, utc_now
+from memory.records import ApiKey, Interaction, Version, utc_now
 from memory.settings import MemorySettings
 from memory.states import VersionOrigin
 from memory.store import Store, open_store
@@ -35,7 +36,7 @@ from tests.fakes_memory import FakeEmbedder
 Json = dict[str, Any]
 
 SYSTEM_PROMPT = "Be kind."
-NO_KEYS = ServerSettings()
+SERVER = ServerSettings()
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Edge:
     passes: Passes
     schedules: Schedules
     phase: Phase
+    keys: KeyRing
     stored: list[Interaction] = field(default_factory=list)
 
     async def post(self, path: str, body: object, **headers: str) -> tuple[int, Json, Mapping[str, str]]:
@@ -83,7 +85,8 @@ async def an_edge(
     tokenizer: Tokenizer,
     data_dir: Path,
     *,
-    server: ServerSettings = NO_KEYS,
+    server: ServerSettings = SERVER,
+    keys: Sequence[ApiKey] = (),
     runs: Mapping[Kind, RunPass] | None = None,
 ) -> AsyncIterator[Edge]:
     engine = FakeEngine(tokenizer)
@@ -98,6 +101,15 @@ async def an_edge(
         configured: dict[str, ScheduleSettings] = {kind: ScheduleSettings() for kind in Kind}
         schedules = Schedules(configured=configured, clock=Clock(store=store, now=utc_now), store=store)
         await schedules.restore()
+        ring = KeyRing(store, now=utc_now)
+        await ring.load()
+        for key in keys:
+            await ring.add(key)
+
+        def note_stored(rows: Sequence[Interaction]) -> None:
+            stored.extend(rows)
+            ring.note_sampled(rows)
+
         passes = Passes(
             store=store,
             runs=dict(runs or dict.fromkeys(Kind, _no_pass)),
@@ -114,7 +126,7 @@ async def an_edge(
             generator=Generator(engine=engine, tokenizer=tokenizer, wait_ready=_ready),
             system_prompt=SYSTEM_PROMPT,
             context_length=tokenizer.max_positions,
-            on_stored=stored.extend,
+            on_stored=note_stored,
             now=utc_now,
         )
         running = background.create_task(passes.run())
@@ -122,6 +134,7 @@ async def an_edge(
             responder = Responder(parts, turns)
             context = Context(
                 server=server,
+                keys=ring,
                 sampling_defaults=PolicySettings(max_tokens=64),
                 store=store,
                 tokenizer=tokenizer,
@@ -138,7 +151,7 @@ async def an_edge(
             app = build_app(context)
             async with TestServer(app, handler_cancellation=True) as site:
                 url = str(site.make_url("")).rstrip("/")
-                yield Edge(url, http, app, store, engine, policy, responder, passes, schedules, phase, stored)
+                yield Edge(url, http, app, store, engine, policy, responder, passes, schedules, phase, ring, stored)
                 responder.abandon_all("the test is over")
                 engine.may_go_on.set()
         running.cancel()

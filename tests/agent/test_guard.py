@@ -1,7 +1,6 @@
 """Who may ask: Host, Origin, keys, the admin socket. And what a body may hold."""
 
 import asyncio
-import hashlib
 from pathlib import Path
 
 import aiohttp
@@ -12,22 +11,29 @@ from hypothesis import strategies as st
 
 from agent.api.errors import ApiError
 from agent.api.json_body import parse_json
-from agent.tables import ApiKey, ServerSettings
+from agent.keys import digest_of
+from agent.tables import ServerSettings
+from memory.records import ApiKey, utc_now
+from memory.states import Scope
 from memory.tokens import Tokenizer
 from tests.agent.edge import Edge, a_chat, an_edge
 
-KEY, MANY_KEY = "sk-one", "sk-many"
+KEY, MANY_KEY, ADMIN_KEY = "sk-one", "sk-many", "sk-admin"
 
 
-def a_server() -> ServerSettings:
-    digests = [hashlib.sha256(key.encode()).hexdigest() for key in (KEY, MANY_KEY)]
-    return ServerSettings(
-        api_keys=(
-            ApiKey(id="one", sha256=digests[0], learn=False),
-            ApiKey(id="many", sha256=digests[1], many_users=True),
-        ),
-        allowed_origins=("https://chat.example",),
+SERVER = ServerSettings(allowed_origins=("https://chat.example",))
+
+
+def some_keys() -> list[ApiKey]:
+    given = (
+        (KEY, "one", Scope.USER, False),
+        (MANY_KEY, "many", Scope.HARNESS, True),
+        (ADMIN_KEY, "admin", Scope.ADMIN, True),
     )
+    return [
+        ApiKey(id=name, sha256=digest_of(token), scope=scope, learn=learn, created_at=utc_now())
+        for token, name, scope, learn in given
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ async def test_foreign_hosts_and_origins_are_refused(edge: Edge, headers: dict[s
 
 async def test_a_configured_page_may_call_from_a_browser(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """Its preflight is answered and its answers may be read; those of any other page are refused."""
-    async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
+    async with an_edge(tokenizer, tmp_path / "data", server=SERVER, keys=some_keys()) as edge:
         headers = {"Origin": "https://chat.example", "Authorization": f"Bearer {KEY}"}
         for method in ("OPTIONS", "GET"):
             async with edge.http.request(method, f"{edge.url}/v1/models", headers=headers) as response:
@@ -58,21 +64,24 @@ async def test_a_configured_page_may_call_from_a_browser(tokenizer: Tokenizer, t
 
 
 async def test_every_route_but_health_asks_for_a_key(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """With keys, all routes are closed without one, and /admin is closed even with one."""
-    async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
+    """With keys, all routes are closed without one, and administration is closed to all but an admin key."""
+    async with an_edge(tokenizer, tmp_path / "data", server=SERVER, keys=some_keys()) as edge:
         for route in edge.app.router.routes():
             if route.method == "HEAD" or route.resource is None:
                 continue
             path = route.resource.canonical.replace("{id}", "x")
             expected = 200 if path in ("/healthz", "/readyz") else 401
             assert await status_of(edge, route, path, {}) == expected, path
-            if path.startswith("/admin"):
-                assert await status_of(edge, route, path, {"Authorization": f"Bearer {KEY}"}) == 403
+            if path.startswith(("/admin", "/metrics")):
+                for key in (KEY, MANY_KEY):
+                    assert await status_of(edge, route, path, {"Authorization": f"Bearer {key}"}) == 403, path
+                status = await status_of(edge, route, path, {"Authorization": f"Bearer {ADMIN_KEY}"})
+                assert status not in (401, 403), path
 
 
 async def test_principals_follow_from_keys(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """A key is a principal; one that speaks for many is one with each user; learn = false is inherited by its rows."""
-    async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
+    async with an_edge(tokenizer, tmp_path / "data", server=SERVER, keys=some_keys()) as edge:
         for key, user in ((KEY, "p1"), (MANY_KEY, "p1"), (MANY_KEY, None)):
             body = a_chat(user=user)
             status, _, _ = await edge.post("/v1/chat/completions", body, Authorization=f"Bearer {key}")
@@ -88,7 +97,7 @@ async def test_principals_follow_from_keys(tokenizer: Tokenizer, tmp_path: Path)
 
 async def test_feedback_on_someone_elses_answer_finds_nothing(tokenizer: Tokenizer, tmp_path: Path) -> None:
     """What belongs to another key does not exist for the caller."""
-    async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
+    async with an_edge(tokenizer, tmp_path / "data", server=SERVER, keys=some_keys()) as edge:
         await edge.post("/v1/chat/completions", a_chat(), Authorization=f"Bearer {KEY}")
         body = {"interaction_id": edge.stored[0].id, "score": 1}
         assert (await edge.post("/v1/feedback", body, Authorization=f"Bearer {MANY_KEY}"))[0] == 404
@@ -97,7 +106,7 @@ async def test_feedback_on_someone_elses_answer_finds_nothing(tokenizer: Tokeniz
 
 async def test_the_admin_socket_needs_no_key(tokenizer: Tokenizer, tmp_path: Path, short_path: Path) -> None:
     """Who can open the socket owns the data directory, and may speak of every answer."""
-    async with an_edge(tokenizer, tmp_path / "data", server=a_server()) as edge:
+    async with an_edge(tokenizer, tmp_path / "data", server=SERVER, keys=some_keys()) as edge:
         runner = web.AppRunner(edge.app)
         await runner.setup()
         await web.UnixSite(runner, str(short_path / "admin.sock")).start()

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Table
 from memory import records, schema
 from memory.chains import Link
 from memory.database import open_database
+from memory.migrating import HEAD, MIGRATIONS
 
 TABLES = {
     schema.feedback: records.Feedback,
@@ -26,6 +27,7 @@ TABLES = {
     schema.uses: records.Use,
     schema.versions: records.Version,
     schema.embeddings: records.Embedding,
+    schema.keys: records.ApiKey,
 }
 
 
@@ -65,6 +67,13 @@ def test_interactions_keep_every_field(tmp_path: Path) -> None:
     """Messages and prompt are kept as what they add to the parent's, all else as it is."""
     stored = {column.name for column in schema.interactions.c} - {"seq", "transcript_sha256"}
     assert stored == names_of(records.Interaction) - {"messages", "prompt_token_ids"} | names_of(Link)
+
+
+def test_the_newest_migration_is_known_without_alembic() -> None:
+    """The daemon asks for it by name, so as not to load Alembic at each start."""
+    newest = max((MIGRATIONS / "versions").glob("0*.py"))
+    assert newest.name.startswith(f"{HEAD}_")
+    assert f'revision = "{HEAD}"' in newest.read_text(encoding="utf-8")
 
 
 async def test_opening_again_changes_nothing(tmp_path: Path) -> None:

@@ -341,3 +341,32 @@ def test_the_command_is_a_program_of_its_own(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (3, "")
     assert ended.stderr.startswith("journeyman: no daemon is running")
+
+
+def test_keys_without_a_daemon_are_made_on_its_store(run: Run) -> None:
+    """Before the first start, so that an open address can be listened on at all."""
+    assert "everybody on this machine" in run("keys").stdout
+    made = run("keys", "add", "bot", "--scope", "harness", "--no-learn", "--requests-per-minute", "60")
+    assert made.stdout.startswith("jm-")
+    assert "shown only now" in made.stderr
+    assert "already" in run("keys", "add", "bot").stderr
+    listed = json.loads(run("keys", "--json").stdout)
+    assert [(one["id"], one["scope"], one["learn"], one["requests_per_minute"]) for one in listed] == [
+        ("bot", "harness", False, 60)
+    ]
+    assert run("keys", "revoke", "bot").stdout == "bot is revoked.\n"
+    gone = run("keys", "revoke", "bot")
+    assert (gone.returncode, gone.stderr) == (1, "journeyman: there is no key 'bot' in force\n")
+
+
+def test_keys_are_asked_of_a_running_daemon(run: Run, tmp_path: Path) -> None:
+    """What it makes is in force at once."""
+    record = {"id": "bot", "scope": "user", "learn": True, "requests_per_minute": 0, "tokens_per_day": 0}
+    answers = {
+        ("POST", "/admin/keys"): _always({**record, "key": "jm-secret"}, 201),
+        ("POST", "/admin/keys/bot/revoke"): _always(record),
+    }
+    with FakeDaemon(tmp_path, answers) as daemon:
+        assert run("keys", "add", "bot", "--tokens-per-day", "5").stdout == "jm-secret\n"
+        assert run("keys", "revoke", "bot").returncode == 0
+        assert daemon.asked[0] == ("POST", "/admin/keys", {**record, "tokens_per_day": 5, "sha256": None})

@@ -7,7 +7,7 @@ import pytest
 
 from agent.config import ConfigError, default_data_dir, load_settings, model_cache_dir, write_first_config
 from agent.config_text import render_toml
-from agent.tables import ApiKey, ServerSettings, Settings
+from agent.tables import Settings
 
 
 def _load(
@@ -83,7 +83,7 @@ def test_environment_is_typed_by_the_schema(tmp_path: Path) -> None:
         ("[server]\nport = '3'", "line 2: server.port: input should be a valid integer"),
         ("[server]\nport = true", "line 2: server.port: input should be a valid integer"),
         ("[server]\nport = 65536", "line 2: server.port: input should be less than or equal to 65535, not 65536"),
-        ("[server]\nhost = '0.0.0.0'", "line 2: [server] server.host"),
+        ("[server]\napi_keys = []", "line 2: there is no key server.api_keys any more: keys are kept in the store"),
         ("[policy]\ntemperature = nan", "line 2: policy.temperature"),
         ("[policy]\nmodel = 'pypi:x'", "line 2: [policy] model"),
         ("[policy]\nfile_sha256 = 'abc'", "line 2: policy.file_sha256"),
@@ -126,25 +126,11 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
         load_settings(tmp_path, config_file=tmp_path / "absent.toml", environ={})
 
 
-def test_an_open_address_needs_a_key(tmp_path: Path) -> None:
-    """With a key any address may be listened on; its sha256 is all that is kept."""
-    digest = "ab" * 32
-    text = f"[server]\nhost = '0.0.0.0'\napi_keys = [{{id = 'team', sha256 = '{digest}', many_users = true}}]\n"
-    assert _load(tmp_path, text).server.api_keys == (ApiKey(id="team", sha256=digest, many_users=True),)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.9.9.9"])
-def test_loopback_needs_no_key(host: str) -> None:
-    """Every way of naming this machine alone is accepted."""
-    assert ServerSettings(host=host).host == host
-
-
 def test_the_rendered_file_reads_back_as_it_was(tmp_path: Path) -> None:
-    """Text -> settings -> text loses nothing, quotes, line breaks and nested tables included."""
-    key = ApiKey(id='a "quoted" name', sha256="0" * 64, learn=False)
+    """Text -> settings -> text loses nothing, quotes and line breaks included."""
     settings = Settings.model_validate(
         {
-            "server": {"api_keys": [key], "allowed_hosts": ["höst"], "max_body_mib": 0.5},
+            "server": {"allowed_hosts": ["höst"], "max_body_mib": 0.5},
             "agent": {"system_prompt": 'Say "yes".\nThen C:\\stop\x7f'},
         }
     )
