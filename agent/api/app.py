@@ -20,6 +20,36 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN_PATHS = ("/healthz", "/readyz")
 """Answered without a key."""
 _ADMIN_PATHS = ("/admin", "/metrics")
+ROUTES = (
+    web.post("/v1/chat/completions", chat.complete_chat),
+    web.get("/v1/models", models.list_models),
+    web.get("/v1/models/{id}", models.get_model),
+    web.post("/v1/feedback", feedback.add_feedback),
+    web.get("/healthz", health.healthz),
+    web.get("/readyz", health.readyz),
+    web.get("/metrics", health.metrics),
+    web.get("/admin/status", admin.status),
+    web.post("/admin/reflect", admin.start_reflect),
+    web.get("/admin/passes", admin.list_passes),
+    web.get("/admin/passes/{id}", admin.get_pass),
+    web.get("/admin/reflections", admin.list_reflections),
+    web.get("/admin/clusters", admin.list_clusters),
+    web.post("/admin/update", admin.start_update),
+    web.get("/admin/updates", admin.list_updates),
+    web.get("/admin/updates/{id}", admin.get_update),
+    web.get("/admin/versions", admin.list_versions),
+    web.post("/admin/rollback", admin.roll_back),
+    web.get("/admin/interactions", admin.list_interactions),
+    web.get("/admin/interactions/{id}", admin.get_interaction),
+    web.get("/admin/why/{id}", admin.why),
+    web.get("/admin/schedule", schedule.show_schedule),
+    web.post("/admin/schedule", schedule.change_schedule),
+    web.post("/admin/passes/{id}/abort", schedule.abort_pass),
+    web.get("/admin/keys", keys.list_keys),
+    web.post("/admin/keys", keys.add_key),
+    web.post("/admin/keys/{id}/revoke", keys.revoke_key),
+)
+"""Every way in."""
 _CORS = {
     "Vary": "Origin",
     "Access-Control-Allow-Methods": "GET, POST",
@@ -34,37 +64,7 @@ def build_app(context: Context) -> web.Application:
     )
     app[CONTEXT] = context
     app.on_response_prepare.append(allow_origin)
-    app.router.add_routes(
-        [
-            web.post("/v1/chat/completions", chat.complete_chat),
-            web.get("/v1/models", models.list_models),
-            web.get("/v1/models/{id}", models.get_model),
-            web.post("/v1/feedback", feedback.add_feedback),
-            web.get("/healthz", health.healthz),
-            web.get("/readyz", health.readyz),
-            web.get("/metrics", health.metrics),
-            web.get("/admin/status", admin.status),
-            web.post("/admin/reflect", admin.start_reflect),
-            web.get("/admin/passes", admin.list_passes),
-            web.get("/admin/passes/{id}", admin.get_pass),
-            web.get("/admin/reflections", admin.list_reflections),
-            web.get("/admin/clusters", admin.list_clusters),
-            web.post("/admin/update", admin.start_update),
-            web.get("/admin/updates", admin.list_updates),
-            web.get("/admin/updates/{id}", admin.get_update),
-            web.get("/admin/versions", admin.list_versions),
-            web.post("/admin/rollback", admin.roll_back),
-            web.get("/admin/interactions", admin.list_interactions),
-            web.get("/admin/interactions/{id}", admin.get_interaction),
-            web.get("/admin/why/{id}", admin.why),
-            web.get("/admin/schedule", schedule.show_schedule),
-            web.post("/admin/schedule", schedule.change_schedule),
-            web.post("/admin/passes/{id}/abort", schedule.abort_pass),
-            web.get("/admin/keys", keys.list_keys),
-            web.post("/admin/keys", keys.add_key),
-            web.post("/admin/keys/{id}/revoke", keys.revoke_key),
-        ]
-    )
+    app.router.add_routes(ROUTES)
     return app
 
 
