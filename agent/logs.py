@@ -7,6 +7,7 @@ import logging
 import sys
 
 import structlog
+from aiohttp.http_exceptions import HttpProcessingError
 
 
 def configure_logs(level: str) -> None:
@@ -26,3 +27,17 @@ def configure_logs(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    logging.basicConfig(handlers=[_IntoStructlog()], level=logging.WARNING, force=True)
+
+
+class _IntoStructlog(logging.Handler):
+    """What libraries log by the standard library's logging, in the daemon's own form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = structlog.get_logger(record.name)
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            # Bytes that are no HTTP: the sender was told. A trace would fill the log, and it quotes what was sent.
+            log.info("malformed request refused", reason=type(error).__name__)
+        else:
+            log.log(record.levelno, record.getMessage(), exc_info=error)

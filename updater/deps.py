@@ -1,7 +1,8 @@
 """What an update works with; wired in agent/daemon.py."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -38,3 +39,5 @@ class UpdateDeps:
     model_dir: Path
     base_fingerprint: str
     now: Callable[[], datetime]
+    publishing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One publication or rollback at a time: each takes the next number, and each replaces the live version."""

@@ -23,6 +23,8 @@ async def read_body(request: web.Request, schema: type[T]) -> T:
     """The body as a record of `schema`. Raises ApiError naming the parameter."""
     try:
         return schema.model_validate(parse_json(await request.read()))
+    except web.RequestPayloadError:
+        raise bad_request("The body breaks off, or is not encoded as the request's headers say.") from None
     except ValidationError as error:
         raise describe(error) from None
 

@@ -1,6 +1,7 @@
 """Who may ask: Host, Origin, keys, the admin socket. And what a body may hold."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -166,3 +167,20 @@ async def test_a_body_that_is_too_large_is_413(tokenizer: Tokenizer, tmp_path: P
 async def status_of(edge: Edge, route: web.AbstractRoute, path: str, headers: dict[str, str]) -> int:
     async with asyncio.timeout(10), edge.http.request(route.method, f"{edge.url}{path}", headers=headers) as response:
         return response.status
+
+
+async def test_a_body_that_is_not_encoded_as_it_says_is_a_400(edge: Edge) -> None:
+    """Found by benchmarks/bad_input.py, where it was a 500."""
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+    connector = aiohttp.TCPConnector(force_close=True)
+    async with (
+        aiohttp.ClientSession(connector=connector, skip_auto_headers=["Accept-Encoding"]) as session,
+        session.post(f"{edge.url}/v1/feedback", data=_raw(b"{}"), headers=headers) as response,
+    ):
+        assert response.status == 400
+        assert "not encoded as" in (await response.json())["error"]["message"]
+
+
+async def _raw(body: bytes) -> AsyncIterator[bytes]:
+    """A stream, which the client sends as it is."""
+    yield body

@@ -1,5 +1,6 @@
 """Ends of an update and of a rollback, on a real store; the engine is scripted, since nothing here is sampled."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -154,6 +155,14 @@ async def test_rollback_publishes_old_bytes_under_a_new_number(deps: UpdateDeps,
     assert (third.sha256, third.copied_from, third.origin) == (first.sha256, 1, VersionOrigin.ROLLBACK)
     with pytest.raises(LookupError, match="policy@v9"):
         await roll_back(deps, to=9)
+
+
+async def test_rollbacks_at_the_same_moment_come_one_after_another(deps: UpdateDeps, tmp_path: Path) -> None:
+    """Each takes a number of its own. Found by benchmarks/bad_input.py, where one of two was a 500."""
+    await _publish(deps, candidate_of(deps, tmp_path))
+    versions = await asyncio.gather(*(roll_back(deps, to=to) for to in (0, 1, 0, 1)))
+    assert [one.number for one in versions] == [2, 3, 4, 5]
+    assert [one.parent for one in versions] == [1, 2, 3, 4]
 
 
 async def test_damaged_bytes_do_not_come_back(deps: UpdateDeps, tmp_path: Path) -> None:
