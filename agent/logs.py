@@ -8,6 +8,7 @@ import sys
 
 import structlog
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web import RequestPayloadError
 
 
 def configure_logs(level: str) -> None:
@@ -36,8 +37,9 @@ class _IntoStructlog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger(record.name)
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
-            # Bytes that are no HTTP: the sender was told. A trace would fill the log, and it quotes what was sent.
+        if isinstance(error, HttpProcessingError | RequestPayloadError):
+            # Bytes that are not what HTTP or their own headers say: the sender was told.
+            # A trace would fill the log, and it quotes what was sent.
             log.info("malformed request refused", reason=type(error).__name__)
         else:
             log.log(record.levelno, record.getMessage(), exc_info=error)

@@ -7,7 +7,7 @@ reach us through the browser of someone who runs a daemon.
 """
 
 import socket
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from aiohttp import web
 
@@ -77,13 +77,14 @@ def check_origin(request: web.Request, server: ServerSettings) -> None:
     """Refuse foreign Host and Origin headers. Raises ApiError 403."""
     if is_unix(request):
         return
-    host = urlsplit(f"//{request.headers.get('Host', '')}")
-    if not _is_our_host(host.hostname, server):
-        raise forbidden(f"Host {host.hostname!r} is not served here; see server.allowed_hosts.")
+    host = _address(f"//{request.headers.get('Host', '')}")
+    if host is None or not _is_our_host(host.hostname, server):
+        raise forbidden(f"Host {request.headers.get('Host')!r} is not served here; see server.allowed_hosts.")
     origin = request.headers.get("Origin")
     if origin is None or origin in server.allowed_origins:
         return
-    if urlsplit(origin).netloc != host.netloc:
+    page = _address(origin)
+    if page is None or page.netloc != host.netloc:
         raise forbidden(f"Origin {origin!r} may not call; see server.allowed_origins.")
 
 
@@ -92,6 +93,14 @@ def is_unix(request: web.Request) -> bool:
     transport = request.transport
     connection = transport.get_extra_info("socket") if transport is not None else None
     return connection is not None and connection.family == socket.AF_UNIX
+
+
+def _address(text: str) -> SplitResult | None:
+    """The parts of an address; None where it is none."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return None
 
 
 def _is_our_host(hostname: str | None, server: ServerSettings) -> bool:

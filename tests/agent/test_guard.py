@@ -44,6 +44,8 @@ def some_keys() -> list[ApiKey]:
         ({"Host": "localhost:1"}, 200),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Host": "[::1"}, 403),
+        ({"Origin": "http://["}, 403),
     ],
 )
 async def test_foreign_hosts_and_origins_are_refused(edge: Edge, headers: dict[str, str], status: int) -> None:
