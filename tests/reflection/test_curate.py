@@ -67,6 +67,15 @@ def test_enough_people_who_say_how_move_weights() -> None:
     assert choose_remedy(weigh(members, judged), SETTINGS)[0] is Remedy.WEIGHTS
 
 
+def test_a_majority_that_chance_could_have_dealt_does_not_move_weights() -> None:
+    """24 complaints of 36, where more than half of all the answers were complained of: the evidence is mixed."""
+    members, judged = _complaints(9, ["p1", "p2", "p3", "p4"])
+    mixed = {key: a_verdict(key, 0.95) if number % 3 == 0 else judged[key] for number, key in enumerate(judged)}
+    remedy, why = choose_remedy(weigh(members, mixed), SETTINGS)
+    assert remedy is Remedy.MEMORY
+    assert "60% is needed" in why
+
+
 def test_one_of_many_does_not_move_weights() -> None:
     """One principal's wish among five active ones is for memory."""
     members, judged = _complaints(12, ["p1"])
