@@ -21,6 +21,9 @@ from memory.store import Store
 LOCAL = "local"
 """The principal of a request without a key, where keys are not asked for."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DIGEST = re.compile(r"^[0-9a-f]{64}$")
+MAX_LIMIT = 10**12
+"""Of requests a minute and tokens a day."""
 _DAY = timedelta(days=1)
 _PREFIX = "jm-"
 
@@ -122,10 +125,11 @@ class KeyRing:
         return 0.0
 
     def note_sampled(self, rows: Sequence[Interaction]) -> None:
-        """Interactions became durable: their tokens count."""
+        """Interactions became durable: their tokens count, where anybody counts them."""
         for row in rows:
-            if row.key_id in self._allowances:
-                self._allowances[row.key_id].sampled.append((row.created_at, len(row.token_ids)))
+            key = self._keys.get(row.key_id or "")
+            if key is not None and key.tokens_per_day:
+                self._allowances[key.id].sampled.append((row.created_at, len(row.token_ids)))
 
     async def _open_allowance(self, key: ApiKey) -> None:
         if key.id in self._allowances:
@@ -147,6 +151,8 @@ def make_key(
     """The record, and the key itself (None where only its digest was given). Raises KeyRefusedError."""
     if not _NAME.fullmatch(name) or name == LOCAL:
         raise KeyRefusedError(f"{name!r} cannot name a key: 1 to 64 letters, digits, '.', '_', '-', and not {LOCAL!r}")
+    if sha256 is not None and not DIGEST.fullmatch(sha256):
+        raise KeyRefusedError(f"{sha256[:80]!r} is no sha256: 64 digits from 0 to 9 and a to f")
     token = None if sha256 else _PREFIX + secrets.token_urlsafe(32)
     key = ApiKey(
         id=name,

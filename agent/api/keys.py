@@ -7,11 +7,9 @@ from agent.api.chat_schema import StrictModel
 from agent.api.context import CONTEXT
 from agent.api.json_body import read_body
 from agent.api.records_json import Json, record_json
-from agent.keys import make_key
+from agent.keys import DIGEST, MAX_LIMIT, make_key
 from memory.records import ApiKey
 from memory.states import Scope
-
-MAX_LIMIT = 10**12
 
 
 class KeyBody(StrictModel):
@@ -20,7 +18,7 @@ class KeyBody(StrictModel):
     learn: bool = True
     requests_per_minute: int = Field(0, ge=0, le=MAX_LIMIT)
     tokens_per_day: int = Field(0, ge=0, le=MAX_LIMIT)
-    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
+    sha256: str | None = Field(None, pattern=DIGEST.pattern)
     """Of a key that exists already; then none is made."""
 
 

@@ -14,7 +14,7 @@ from agent.cli.display import STDERR, STDOUT, age, print_json, print_table
 from agent.cli.failures import CommandFailed, ExitCode
 from agent.cli.options import DataDirOption, JsonOption, chosen_data_dir
 from agent.data_dir import hold_data_dir
-from agent.keys import KeyRing, make_key
+from agent.keys import MAX_LIMIT, KeyRing, make_key
 from memory.records import utc_now
 from memory.states import Scope
 from memory.store import open_store
@@ -60,8 +60,10 @@ def add(
     *,
     scope: Annotated[Scope, typer.Option(help="user: one person. harness: many. admin: everything.")] = Scope.USER,
     learn: Annotated[bool, typer.Option(help="Whether what is served under it may be trained on.")] = True,
-    requests_per_minute: Annotated[int, typer.Option(min=0, help="0: no limit.")] = 0,
-    tokens_per_day: Annotated[int, typer.Option(min=0, help="Sampled tokens in 24 hours; 0: no limit.")] = 0,
+    requests_per_minute: Annotated[int, typer.Option(min=0, max=MAX_LIMIT, help="0: no limit.")] = 0,
+    tokens_per_day: Annotated[
+        int, typer.Option(min=0, max=MAX_LIMIT, help="Sampled tokens in 24 hours; 0: no limit.")
+    ] = 0,
     sha256: Annotated[
         str | None, typer.Option(help="Digest of a key that exists already (printf %s KEY | sha256sum).")
     ] = None,

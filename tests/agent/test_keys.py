@@ -82,6 +82,13 @@ def test_what_cannot_name_a_key(name: str) -> None:
         a_key(name)
 
 
+def test_a_digest_that_is_none_is_refused() -> None:
+    """A key that nobody can hold would shut everybody out."""
+    for text in ("", "abc", "AB" * 32, "0" * 63):
+        with pytest.raises(KeyRefusedError, match="is no sha256"):
+            make_key("team", scope=Scope.USER, now=utc_now(), sha256=text)
+
+
 async def test_an_open_address_needs_a_key_in_force(store: Store) -> None:
     """On loopback none is needed."""
     ring = await a_ring(store)
