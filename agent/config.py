@@ -23,6 +23,8 @@ from agent.tables import Settings
 
 CONFIG_VARIABLE = "JOURNEYMAN_CONFIG"
 CONFIG_NAME = "config.toml"
+DEFAULT = "default"
+"""The origin of what nobody set."""
 _VARIABLE = re.compile(r"JOURNEYMAN_([A-Z]+)__(\w+)")
 _APPLICATION = "journeyman"
 _MOVED = {
@@ -47,6 +49,18 @@ class _Given:
     """Where: a file and line, the name of an environment variable, or a flag."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedKey:
+    """One key in force."""
+
+    name: str
+    """table.key"""
+    value: object
+    default: object
+    origin: str
+    """Where its value was given, or `default`."""
+
+
 def load_settings(
     data_dir: Path,
     *,
@@ -55,12 +69,31 @@ def load_settings(
     flags: Mapping[str, object] | None = None,
 ) -> Settings:
     """Settings of the daemon on `data_dir`. `flags` maps `table.key` to a value. Raises ConfigError."""
-    environ = os.environ if environ is None else environ
-    given: dict[str, _Given] = {}
+    return _validate(_gather(data_dir, config_file, os.environ if environ is None else environ, flags or {}))
+
+
+def explain_settings(
+    data_dir: Path, *, config_file: Path | None = None, environ: Mapping[str, str] | None = None
+) -> list[ExplainedKey]:
+    """What `load_settings` would give, key by key, each with where it comes from. Raises ConfigError."""
+    given = _gather(data_dir, config_file, os.environ if environ is None else environ, {})
+    settings = _validate(given)
+    explained = []
+    for table in Settings.model_fields:
+        for key, field in _table(table).model_fields.items():
+            origin = given[f"{table}.{key}"].origin if f"{table}.{key}" in given else DEFAULT
+            value = getattr(getattr(settings, table), key)
+            explained.append(ExplainedKey(name=f"{table}.{key}", value=value, default=field.default, origin=origin))
+    return explained
+
+
+def _gather(
+    data_dir: Path, config_file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> dict[str, _Given]:
+    """By table.key what was said last."""
     path = _config_path(data_dir, config_file, environ)
-    for one in (*_from_file(path), *_from_environment(environ), *_from_flags(flags or {})):
-        given[f"{one.table}.{one.key}"] = one
-    return _validate(given)
+    said = (*_from_file(path), *_from_environment(environ), *_from_flags(flags))
+    return {f"{one.table}.{one.key}": one for one in said}
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:

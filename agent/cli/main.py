@@ -11,6 +11,7 @@ import typer
 
 from agent.cli.acting import feedback, reflect_app, rollback, update_app
 from agent.cli.chatting import chat
+from agent.cli.config import config_app
 from agent.cli.display import STDERR
 from agent.cli.failures import CommandFailed, ExitCode
 from agent.cli.keys import keys_app
@@ -80,6 +81,7 @@ app.add_typer(reflect_app, name="reflect")
 app.add_typer(update_app, name="update")
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(keys_app, name="keys")
+app.add_typer(config_app, name="config")
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -370,3 +370,26 @@ def test_keys_are_asked_of_a_running_daemon(run: Run, tmp_path: Path) -> None:
         assert run("keys", "add", "bot", "--tokens-per-day", "5").stdout == "jm-secret\n"
         assert run("keys", "revoke", "bot").returncode == 0
         assert daemon.asked[0] == ("POST", "/admin/keys", {**record, "tokens_per_day": 5, "sha256": None})
+
+
+def test_config_says_what_is_in_force_and_where_it_was_set(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file, the environment over it, and defaults for the rest."""
+    (tmp_path / "config.toml").write_text('[server]\nport = 9000\nhost = "::1"\n', encoding="utf-8")
+    monkeypatch.setenv("JOURNEYMAN_SERVER__PORT", "9001")
+    changed = {row["name"]: row for row in json.loads(run("config", "show", "--changed", "--json").stdout)}
+    assert {name: row["value"] for name, row in changed.items()} == {"server.port": 9001, "server.host": "::1"}
+    assert changed["server.port"]["origin"] == "JOURNEYMAN_SERVER__PORT"
+    assert changed["server.host"]["origin"].endswith("config.toml line 3")
+    listed = run("config", "show", "--origin").stdout
+    assert "policy.temperature" in listed
+    assert "config.toml line 3" in listed
+    assert run("config", "check").stdout.startswith("Good: 2 of ")
+
+
+def test_config_check_names_what_is_wrong(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[server]\nprot = 1\n", encoding="utf-8")
+    ended = run("config", "check")
+    assert ended.returncode == 1
+    assert "line 2: there is no key server.prot; did you mean server.port?" in ended.stderr
