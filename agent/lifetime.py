@@ -147,6 +147,7 @@ class Daemon:
             now=self.now,
         )
         return Context(
+            data_dir=self.home.path,
             server=self.settings.server,
             keys=self.keys,
             sampling_defaults=self.settings.policy,

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,8 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from memory.migrating import NewerSchemaError, is_current, migrate
+from memory.files import sync
+from memory.migrating import HEAD, migrate, revision_of
 
 T = TypeVar("T")
 
@@ -103,6 +104,10 @@ class Database:
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run `query` on one consistent snapshot."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+
+    async def copy_into(self, target: Path) -> None:
+        """A consistent copy of everything that was durable when this was asked, while others read and write."""
+        await self.read(lambda connection: copy_into(_driver(connection), target))
 
     async def write(self, job: Callable[[Connection], T]) -> T:
         """Run `job` in a transaction; returns once it is on disk. What was handed over is done even when the caller
@@ -266,12 +271,32 @@ def _check_integrity(connection: Connection, path: Path) -> None:
 
 
 def _migrate(connection: Connection, path: Path) -> None:
-    """Run what is missing in one transaction. A file of a newer release is refused."""
-    if is_current(connection):
+    """Run what is missing in one transaction, with a copy beside it first. A file of a newer release is refused."""
+    before = revision_of(connection)
+    if before == HEAD:
         return
-    try:
-        migrate(connection)
-    except NewerSchemaError as error:
-        raise DatabaseError(f"{path} was written by a newer release: {error}") from error
+    if before is not None and before > HEAD:
+        raise DatabaseError(f"{path} was written by a newer release: schema {before}, this one knows {HEAD}")
+    if before is not None:
+        # Through a connection of its own: what holds the write lock cannot be copied from.
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as reader:
+            copy_into(reader, path.with_name(f"{path.name}.before-{HEAD}"))
+    migrate(connection)
     connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.commit()
+
+
+def copy_into(driver: sqlite3.Connection, target: Path) -> None:
+    """One consistent copy of the whole database in one file, whole or absent. What was there is replaced."""
+    staging = target.with_name(f".{target.name}.tmp")
+    staging.unlink(missing_ok=True)
+    _create_private(staging)
+    copy = sqlite3.connect(staging)
+    try:
+        driver.backup(copy)
+        copy.execute("PRAGMA journal_mode = delete")  # the copy is one file, without a log beside it
+    finally:
+        copy.close()
+    sync(staging)
+    staging.replace(target)
+    sync(target.parent)

@@ -20,6 +20,7 @@ class Store:
     """The records of memory/records.py, by who writes them. Every method is async and off the event loop."""
 
     def __init__(self, database: Database) -> None:
+        self.copy_into = database.copy_into
         self.interactions = Interactions(database)
         self.feedback = FeedbackLog(database)
         self.judgements = Judgements(database)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from aiohttp import web
 
-from agent.api import admin, chat, feedback, health, keys, models, schedule
+from agent.api import admin, backup, chat, feedback, health, keys, models, schedule
 from agent.api.auth import check_origin, let_in, require_admin
 from agent.api.context import CONTEXT, REQUEST_ID, Context
 from agent.api.errors import INTERNAL, api_error
@@ -45,6 +45,7 @@ ROUTES = (
     web.get("/admin/schedule", schedule.show_schedule),
     web.post("/admin/schedule", schedule.change_schedule),
     web.post("/admin/passes/{id}/abort", schedule.abort_pass),
+    web.post("/admin/backup", backup.start_backup),
     web.get("/admin/keys", keys.list_keys),
     web.post("/admin/keys", keys.add_key),
     web.post("/admin/keys/{id}/revoke", keys.revoke_key),

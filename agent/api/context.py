@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from aiohttp import web
 
@@ -42,6 +43,7 @@ class Phase:
 class Context:
     """All that a handler may use."""
 
+    data_dir: Path
     server: ServerSettings
     keys: KeyRing
     sampling_defaults: PolicySettings

@@ -15,6 +15,7 @@ import math
 
 from aiohttp import web
 
+from agent.backups import BackupError
 from agent.keys import KeyRefusedError
 from agent.passes import PublishingError, UpdateRunningError
 from agent.prompt import ContextLengthError
@@ -37,6 +38,7 @@ _KNOWN: tuple[tuple[type[Exception], int, str, str | None], ...] = (
     (IdempotencyMismatchError, 422, "idempotency_key_reused", "Idempotency-Key"),
     (UpdateRunningError, 409, "update_running", None),
     (PublishingError, 409, "publishing", None),
+    (BackupError, 409, "backup_refused", "to"),
     (KeyRefusedError, 409, "key_refused", "id"),
     (ScheduleError, 400, "invalid_schedule", "set"),
     (AdapterUnusable, 409, "adapter_unusable", None),

@@ -17,7 +17,8 @@ from agent.cli.failures import CommandFailed, ExitCode
 Record = dict[str, Any]
 """A record of the store as /admin shows it: JSON with the record's own field names."""
 
-_TIMEOUT = httpx.Timeout(60.0, connect=5.0)  # seconds
+_TIMEOUT_S = 60.0
+_TIMEOUT = httpx.Timeout(_TIMEOUT_S, connect=5.0)  # seconds
 _STREAM_TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # seconds, between two pieces
 
 
@@ -41,8 +42,8 @@ class Connection:
         parameters = {key: value for key, value in query.items() if value is not None}
         return self._ask("GET", path, params=parameters).json()
 
-    def post(self, path: str, body: Mapping[str, object] | None = None) -> Any:
-        return self._ask("POST", path, json=dict(body or {})).json()
+    def post(self, path: str, body: Mapping[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S) -> Any:
+        return self._ask("POST", path, json=dict(body or {}), timeout=httpx.Timeout(timeout_s, connect=5.0)).json()
 
     @contextmanager
     def stream(self, path: str, body: Mapping[str, object], *, headers: Mapping[str, str]) -> Iterator[httpx.Response]:

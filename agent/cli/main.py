@@ -9,7 +9,9 @@ from typing import Annotated
 import httpx
 import typer
 
+from agent.backups import BackupError
 from agent.cli.acting import feedback, reflect_app, rollback, update_app
+from agent.cli.backups import backup, restore
 from agent.cli.chatting import chat
 from agent.cli.config import config_app
 from agent.cli.display import STDERR
@@ -33,6 +35,7 @@ _FORESEEN = (
     DataDirInUseError,
     DatabaseError,
     ChildFailed,
+    BackupError,
     KeyRefusedError,
     httpx.HTTPError,
     OSError,
@@ -75,7 +78,23 @@ def demo(
     raise typer.Exit(run_demo(data_dir, seed=seed))
 
 
-for _command in (serve, chat, status, feedback, reflections, clusters, updates, versions, rollback, why, abort, demo):
+_COMMANDS = (
+    serve,
+    chat,
+    status,
+    feedback,
+    reflections,
+    clusters,
+    updates,
+    versions,
+    rollback,
+    why,
+    abort,
+    backup,
+    restore,
+    demo,
+)
+for _command in _COMMANDS:
     app.command()(_command)
 app.add_typer(reflect_app, name="reflect")
 app.add_typer(update_app, name="update")

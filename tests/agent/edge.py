@@ -133,6 +133,7 @@ async def an_edge(
         async with asyncio.TaskGroup() as turns:
             responder = Responder(parts, turns)
             context = Context(
+                data_dir=data_dir,
                 server=server,
                 keys=ring,
                 sampling_defaults=PolicySettings(max_tokens=64),
