@@ -1,6 +1,7 @@
-"""`journeyman backup` and `journeyman restore`."""
+"""`journeyman backup`, `journeyman restore` and `journeyman fsck`."""
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +10,11 @@ import typer
 from agent.backups import back_up
 from agent.backups import restore as restore_backup
 from agent.cli.connection import Record, connected
-from agent.cli.display import STDOUT, print_json
+from agent.cli.display import STDOUT, print_json, print_table
 from agent.cli.failures import CommandFailed, ExitCode
 from agent.cli.options import DataDirOption, JsonOption, chosen_data_dir
 from agent.data_dir import hold_data_dir
+from agent.fsck import check_data_dir
 from memory.records import utc_now
 from memory.store import open_store
 
@@ -53,6 +55,19 @@ def restore(
         print_json(manifest.model_dump(mode="json"))
     else:
         STDOUT.print(f"{place} is as it was at {manifest.created_at:%Y-%m-%d %H:%M} UTC, {manifest.live_version} live")
+
+
+def fsck(*, data_dir: DataDirOption = None, as_json: JsonOption = False) -> None:
+    """Say what in a data directory is lost or damaged. Reads only; a daemon may be running."""
+    place = chosen_data_dir(data_dir)
+    found = check_data_dir(place)
+    if as_json:
+        print_json([asdict(finding) for finding in found])
+    else:
+        rows = [("error" if one.is_error else "warning", one.where, one.what) for one in found]
+        print_table("Found", ("", "where", "what"), rows, empty=f"{place} is whole.")
+    if any(finding.is_error for finding in found):
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def _back_up_stopped(data_dir: Path, target: Path) -> Record:

@@ -11,7 +11,7 @@ import typer
 
 from agent.backups import BackupError
 from agent.cli.acting import feedback, reflect_app, rollback, update_app
-from agent.cli.backups import backup, restore
+from agent.cli.backups import backup, fsck, restore
 from agent.cli.chatting import chat
 from agent.cli.config import config_app
 from agent.cli.display import STDERR
@@ -92,6 +92,7 @@ _COMMANDS = (
     abort,
     backup,
     restore,
+    fsck,
     demo,
 )
 for _command in _COMMANDS:
