@@ -23,6 +23,7 @@ from agent.indexing import keep_indexed
 from agent.keys import KeyRing
 from agent.learning import Learning
 from agent.listening import Listener, listening
+from agent.notify import Notifier
 from agent.passes import Passes
 from agent.publishing import LivePolicy
 from agent.respond import Parts, Responder
@@ -59,6 +60,7 @@ class Daemon:
     runner: ChildRunner
     now: Callable[[], datetime]
     metrics: Metrics = field(default_factory=Metrics)
+    notifier: Notifier = field(default_factory=Notifier)
     _stored: asyncio.Event = field(default_factory=asyncio.Event)
     """Set whenever interactions became durable."""
 
@@ -71,7 +73,8 @@ class Daemon:
         await self.schedules.restore()
         await passes.end_interrupted()
         async with asyncio.TaskGroup() as background:
-            children = [background.create_task(child.run()) for child in (self.engine, self.embedder)]
+            to_the_end = [background.create_task(child.run()) for child in (self.engine, self.embedder)]
+            to_the_end.append(background.create_task(self.notifier.keep_alive()))
             async with asyncio.TaskGroup() as turns:
                 responder = Responder(self._response_parts(), turns)
                 learning = self._start_learning(background, passes, responder)
@@ -83,8 +86,8 @@ class Daemon:
                     await self._drain(phase, listener, responder, learning, stop)
             await self.schedules.clock.save()
             await self.recall.save()
-            for child in children:
-                child.cancel()
+            for task in to_the_end:
+                task.cancel()
 
     def _passes(self) -> Passes:
         return Passes(
@@ -170,6 +173,7 @@ class Daemon:
         await self.engine.wait_ready()
         phase.has_started = True
         give_back_memory()
+        self.notifier.ready(f"serving {self.policy.live.name} at {listener.url}")
         log.info("ready", url=listener.url, live=self.policy.live.name)
         if on_ready is not None:
             on_ready(listener.url)
@@ -185,6 +189,7 @@ class Daemon:
         """Open chats get their time; the end of it, or a second signal, cuts them short. All are stored."""
         log.info("draining", in_flight=responder.num_in_flight)
         phase.is_draining = True
+        self.notifier.stopping()
         await listener.stop_accepting()
         for task in learning:
             task.cancel()

@@ -21,6 +21,7 @@ from agent.cli.reading import clusters, reflections, updates, versions, why
 from agent.cli.schedule import abort, schedule_app
 from agent.cli.serving import serve
 from agent.cli.status import status
+from agent.cli.unit import unit
 from agent.config import ConfigError
 from agent.data_dir import DataDirInUseError
 from agent.demo.run import run_demo
@@ -93,6 +94,7 @@ _COMMANDS = (
     backup,
     restore,
     fsck,
+    unit,
     demo,
 )
 for _command in _COMMANDS:

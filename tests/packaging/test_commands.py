@@ -401,3 +401,10 @@ def test_a_store_that_never_served_is_not_backed_up(run: Run, tmp_path: Path) ->
     ended = run("backup", str(tmp_path.parent / f"{tmp_path.name}-backup"))
     assert ended.returncode == 1
     assert ended.stderr == "journeyman: there is nothing to back up: no version was ever live\n"
+
+
+def test_a_systemd_unit_names_this_installation(run: Run, tmp_path: Path) -> None:
+    """It can be piped into a file and enabled."""
+    unit = run("unit").stdout
+    assert f"serve --data-dir {tmp_path}\n" in unit
+    assert {"Type=notify", "WatchdogSec=60", "KillMode=mixed"} <= set(unit.splitlines())
