@@ -26,6 +26,7 @@ from agent.logs import configure_logs
 from agent.models import Models, prepare_models
 from agent.passes import Kind
 from agent.publishing import LivePolicy, find_live
+from agent.reloading import Reloader
 from agent.schedules import Schedules
 from agent.stopping import only_cause, stop_signals
 from agent.supervisor import ChildRunner
@@ -41,8 +42,14 @@ from reflection.settings import ScheduleSettings
 log = structlog.get_logger(__name__)
 
 
-async def serve(settings: Settings, data_dir: Path, *, on_ready: Callable[[str], None] | None = None) -> None:
-    """Run until SIGTERM or SIGINT.
+async def serve(
+    settings: Settings,
+    data_dir: Path,
+    *,
+    read_again: Callable[[], Settings],
+    on_ready: Callable[[str], None] | None = None,
+) -> None:
+    """Run until SIGTERM or SIGINT; `read_again` is asked at SIGHUP.
 
     Raises DataDirInUseError, SourceError, DatabaseError, AddressTakenError or ChildFailed, each with one line to show.
     """
@@ -51,7 +58,7 @@ async def serve(settings: Settings, data_dir: Path, *, on_ready: Callable[[str],
     with hold_data_dir(data_dir) as home:
         models = await prepare_models(settings)
         async with _opened(settings, home) as opened:
-            daemon = await _compose(settings, home, models, opened)
+            daemon = await _compose(settings, home, models, opened, read_again)
             try:
                 with stop_signals() as stop:
                     await daemon.run(stop, on_ready=on_ready)
@@ -80,7 +87,9 @@ async def _opened(settings: Settings, home: DataDir) -> AsyncIterator[_Opened]:
         yield _Opened(store=store, engine=engine, embedder=embedder)
 
 
-async def _compose(settings: Settings, home: DataDir, models: Models, opened: _Opened) -> Daemon:
+async def _compose(
+    settings: Settings, home: DataDir, models: Models, opened: _Opened, read_again: Callable[[], Settings]
+) -> Daemon:
     """Every part, given what it needs. Nothing runs yet."""
     store, tokenizer = opened.store, Tokenizer.load(models.policy.directory)
     live = await find_live(store, models.policy.fingerprint, now=utc_now())
@@ -108,6 +117,7 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         wait_embedder=embedder.wait_ready,
         now=utc_now,
     )
+    schedules = _schedules(settings, store)
     engine = engine_of(settings, home, models, client=opened.engine, on_ready=policy.restore)
     return Daemon(
         settings=settings,
@@ -119,7 +129,8 @@ async def _compose(settings: Settings, home: DataDir, models: Models, opened: _O
         generator=Generator(engine=opened.engine, tokenizer=tokenizer, wait_ready=engine.wait_ready),
         learning=learning,
         keys=KeyRing(store, now=utc_now),
-        schedules=_schedules(settings, store),
+        schedules=schedules,
+        reloader=Reloader(settings, read=read_again, schedules=schedules),
         engine=engine,
         embedder=embedder,
         runner=runner,

@@ -26,6 +26,7 @@ from agent.listening import Listener, listening
 from agent.notify import Notifier
 from agent.passes import Passes
 from agent.publishing import LivePolicy
+from agent.reloading import Reloader
 from agent.respond import Parts, Responder
 from agent.schedules import Schedules
 from agent.status import StatusReader
@@ -55,6 +56,7 @@ class Daemon:
     learning: Learning
     keys: KeyRing
     schedules: Schedules
+    reloader: Reloader
     engine: Engine
     embedder: Child
     runner: ChildRunner
@@ -75,6 +77,7 @@ class Daemon:
         async with asyncio.TaskGroup() as background:
             to_the_end = [background.create_task(child.run()) for child in (self.engine, self.embedder)]
             to_the_end.append(background.create_task(self.notifier.keep_alive()))
+            to_the_end.append(background.create_task(self.reloader.run()))
             async with asyncio.TaskGroup() as turns:
                 responder = Responder(self._response_parts(), turns)
                 learning = self._start_learning(background, passes, responder)

@@ -60,6 +60,14 @@ class Schedules:
         await self.clock.change(kind, schedule)
         log.info("schedule changed", kind=kind, **wanted)
 
+    async def reconfigure(self, configured: Mapping[str, ScheduleSettings]) -> None:
+        """The configuration says something else now; what an operator changed by hand stays."""
+        self.configured = configured
+        for kind in configured:
+            schedule = Schedule.read(self.in_force(kind))
+            if schedule != self.clock.timers[kind].schedule:
+                await self.clock.change(kind, schedule)
+
     def max_duration_s(self, kind: str) -> float | None:
         return self.clock.timers[kind].schedule.max_duration_s
 

@@ -34,10 +34,11 @@ def serve(
     place = chosen_data_dir(data_dir)
     flags = {"server.host": host, "server.port": port}
     given = {name: value for name, value in flags.items() if value is not None}
-    settings = load_settings(place, config_file=config, flags=given)
+    read = partial(load_settings, place, config_file=config, flags=given)
+    settings = read()
     write_first_config(place)
     _prepare_models(settings)
-    asyncio.run(run_daemon(settings, place, on_ready=partial(_greet, data_dir=place)))
+    asyncio.run(run_daemon(settings, place, read_again=read, on_ready=partial(_greet, data_dir=place)))
 
 
 def _prepare_models(settings: Settings) -> None:

@@ -15,6 +15,7 @@ Wants=network-online.target
 [Service]
 Type=notify
 ExecStart={command} serve --data-dir {data_dir}
+ExecReload=kill -HUP $MAINPID
 # A first start fetches and converts the models.
 TimeoutStartSec=30min
 # Longer than server.drain_timeout_s, so that open chats may end.
