@@ -15,6 +15,7 @@ from agent.cli.backups import backup, fsck, restore
 from agent.cli.chatting import chat
 from agent.cli.config import config_app
 from agent.cli.display import STDERR
+from agent.cli.doctor import doctor
 from agent.cli.failures import CommandFailed, ExitCode
 from agent.cli.keys import keys_app
 from agent.cli.reading import clusters, reflections, updates, versions, why
@@ -94,6 +95,7 @@ _COMMANDS = (
     backup,
     restore,
     fsck,
+    doctor,
     unit,
     demo,
 )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -408,3 +409,29 @@ def test_a_systemd_unit_names_this_installation(run: Run, tmp_path: Path) -> Non
     unit = run("unit").stdout
     assert f"serve --data-dir {tmp_path}\n" in unit
     assert {"Type=notify", "WatchdogSec=60", "KillMode=mixed"} <= set(unit.splitlines())
+
+
+def test_the_doctor_examines_what_a_start_would_stumble_over(run: Run, tmp_path: Path) -> None:
+    """An empty directory is no fault; a configuration that cannot be read and an address in use are."""
+    found = {row["what"]: row for row in json.loads(run("doctor", "--json").stdout)}
+    assert found["configuration"]["mark"] == "ok"
+    assert found["daemon"] == {"mark": "warning", "what": "daemon", "seen": "none is running here"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (tmp_path / "config.toml").write_text(f"[server]\nport = {port}\n", encoding="utf-8")
+        ended = run("doctor")
+        assert ended.returncode == 1
+        assert f"127.0.0.1:{port} cannot be listened on" in ended.stdout
+    (tmp_path / "config.toml").write_text("[server]\nprot = 1\n", encoding="utf-8")
+    assert "did you mean server.port?" in run("doctor").stdout
+
+
+def test_the_doctor_asks_a_running_daemon_for_an_answer(run: Run, tmp_path: Path) -> None:
+    answers = {
+        ("GET", "/admin/status"): _always(STATUS),
+        ("POST", "/v1/chat/completions"): _always({"model": "policy@v3"}),
+    }
+    with FakeDaemon(tmp_path, answers):
+        found = {row["what"]: row["seen"] for row in json.loads(run("doctor", "--json").stdout)}
+    assert found["daemon"] == "http://127.0.0.1:8700, ready"
+    assert found["an answer"] == "one token from policy@v3"
