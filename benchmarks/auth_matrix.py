@@ -169,10 +169,14 @@ async def _every_route(place: Place) -> list[Seen]:
 
 def intended_for(path: str, caller: str, *, asks_for_keys: bool) -> str:
     """What DESIGN and README promise."""
-    if path in OPEN_PATHS or caller == "admin socket" or not asks_for_keys:
+    if path in OPEN_PATHS or caller == "admin socket":
         return IN
-    if caller in REFUSED:
+    if asks_for_keys and caller in REFUSED:
         return "401"
+    if path == "/admin/backup":
+        return "403"  # it names a path on this machine, so only the socket's owner may ask
+    if not asks_for_keys:
+        return IN
     is_administration = path.startswith("/admin") or path == "/metrics"
     return "403" if is_administration and caller != "admin" else IN
 
