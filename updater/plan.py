@@ -17,7 +17,8 @@ SELECTION_SHARE = 5
 """One in five training cases of a target is kept from training, to choose between candidates."""
 MAX_SELECTION = 6
 MAX_GATE_PROMPTS = 8
-"""Prompts per cluster that the gate samples: what an update may cost on two cores."""
+"""Prompts per cluster that the gate samples: what an update may cost on two cores. Of a target's cases those whose
+user dissents are left out first."""
 MIN_REPLAY_PER_CLUSTER = 2
 GOOD_SCORE = 0.5
 
@@ -159,8 +160,8 @@ def make_target(reflection: Reflection, cases: Sequence[Case]) -> Target:
         label=reflection.label,
         train=train[num_selection:],
         selection=train[:num_selection],
-        gate=by_split[Split.GATE][:MAX_GATE_PROMPTS],
-        audit=by_split[Split.AUDIT][:MAX_GATE_PROMPTS],
+        gate=by_split[Split.GATE],
+        audit=by_split[Split.AUDIT],
     )
 
 

@@ -18,9 +18,9 @@ from memory.records import SamplingParams, Update, Use, Version
 from memory.states import UpdateStatus
 from updater.adapter import AdapterUnusable, check_adapter
 from updater.deps import UpdateDeps
-from updater.gate import Versions, gate_protected, gate_target
+from updater.gate import MIN_TARGET_PROMPTS, Versions, gate_protected, gate_target
 from updater.hints import BASE, Judge, choose_hint
-from updater.plan import Case, Plan, Skip, make_plan
+from updater.plan import MAX_GATE_PROMPTS, Case, Plan, Skip, make_plan
 from updater.proof import SwapUnproven, prove_swap
 from updater.publish import ParentReplaced, publish_candidate
 from updater.recipe import PROBE_TEMPERATURE, training_plan
@@ -160,6 +160,11 @@ class UpdateRun:
                 refused.append(f"{target.label}: {len(supporters)} examples agree with the hint {hint and hint.text!r}")
                 self._roles.note("left_out", ids_of(target.train), "too few examples agree on what is wanted")
                 continue
+            if len(candidate.supporting(target.gate)) < MIN_TARGET_PROMPTS:
+                held = f"{len(candidate.supporting(target.gate))} held-out examples agree with the hint"
+                refused.append(f"{target.label}: {held}, and the gate needs {MIN_TARGET_PROMPTS}")
+                self._roles.note("left_out", ids_of(target.train), "too few held-out examples for the gate")
+                continue
             ready.append(candidate)
             chosen.append(describe_hint(candidate))
         self.account["hints"] = chosen
@@ -289,14 +294,14 @@ class UpdateRun:
         num_samples = self._deps.settings.gate_samples
         self._report("gate", 0, 1)
         gated = [
-            gate_target(judge, ready, ready.supporting(ready.target.gate), versions, num_samples=num_samples)
+            gate_target(judge, ready, gated_cases(ready, ready.target.gate), versions, num_samples=num_samples)
             for ready in targets
         ]
         protected = [
             gate_protected(judge, cluster, targets, versions, num_samples=num_samples) for cluster in plan.protected
         ]
         audited = [
-            gate_target(judge, ready, ready.supporting(ready.target.audit), versions, num_samples=AUDIT_SAMPLES)
+            gate_target(judge, ready, gated_cases(ready, ready.target.audit), versions, num_samples=AUDIT_SAMPLES)
             for ready in targets
         ]
         # All at once: the engine is fastest with every slot taken.
@@ -340,6 +345,11 @@ def reasons_against(scores: Sequence[ClusterScore]) -> list[str]:
         for score in scores
         if (score.role == "target" and score.state is not State.IMPROVED) or score.state is State.HARMED
     ]
+
+
+def gated_cases(ready: ReadyTarget, cases: Sequence[Case]) -> tuple[Case, ...]:
+    """Those whose user does not want something else, and no more than an update may cost."""
+    return ready.supporting(cases)[:MAX_GATE_PROMPTS]
 
 
 def ids_of(cases: Sequence[Case]) -> list[str]:
